@@ -1,0 +1,274 @@
+//! A held lock: [`LockGuard`], and [`Lease`], the view of it that can be shared.
+
+use std::fmt;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::error::{LossCause, Step};
+use crate::holding::Holding;
+use crate::store::{Owned, Release, StoreError};
+use crate::watchdog::Handover;
+use crate::{Key, LockError, LockManager, held};
+
+/// A held lock.
+///
+/// It is renewed until it is released, dropped or lost. [`release`](Self::release) gives it back
+/// and tells whether it was held to the end; dropping it gives it back in the background.
+///
+/// The holder must not act on what the lock protects after the lease was lost, so work is best
+/// done in [`run`](Self::run), which stops it then.
+#[must_use = "the lock is released when this is dropped"]
+pub struct LockGuard {
+    manager: LockManager,
+    holding: Arc<Holding>,
+    min_hold: Duration,
+    /// Whether a release is still owed when this is dropped.
+    owed: bool,
+}
+
+impl LockGuard {
+    pub(crate) fn new(
+        manager: LockManager,
+        holding: Arc<Holding>,
+        min_hold: Option<Duration>,
+    ) -> Self {
+        manager.watchdog().watch(&holding);
+        Self {
+            manager,
+            holding,
+            min_hold: min_hold.unwrap_or_default(),
+            owed: true,
+        }
+    }
+
+    /// What is locked.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.holding.key
+    }
+
+    /// A view of this lease that can be cloned, kept and sent elsewhere.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        let lease = Lease::default();
+        lease.begin(&self.holding);
+        lease
+    }
+
+    /// How long the lease lasts from now if no further renewal is confirmed; zero when it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.holding.remaining()
+    }
+
+    /// Whether the lease is lost. Also true when its time is over and nobody has noticed yet.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.holding.loss().is_some()
+    }
+
+    /// Waits until the lease is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn lost(&self) -> LossCause {
+        self.holding.lost().await
+    }
+
+    /// Runs `work` while the lease lives, and drops it at its next await point when the lease is
+    /// lost. Locks that `work` takes itself are known to be inside this one:
+    /// the same key is [`LockError::AlreadyHeld`]. The lock stays held afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when the lease was lost before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work`; the lock stays held.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        self.drive(pin!(Some(work))).await
+    }
+
+    /// Polls `body` while the lease lives. A body that was stopped is dropped by the caller.
+    pub(crate) async fn drive<F: Future>(
+        &self,
+        mut body: Pin<&mut Option<F>>,
+    ) -> Result<F::Output, LockError> {
+        let holding = &*self.holding;
+        // Boxed, so that a locked function's future is hardly larger than its body's.
+        let mut lost = Box::pin(holding.lost());
+        let end = poll_fn(|cx| {
+            // The loss comes first: a body must not begin anything after it. The signal may be
+            // late, after a suspended process for example, so the clock is asked as well.
+            if let Poll::Ready(cause) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(cause));
+            }
+            if let Some(cause) = holding.loss() {
+                return Poll::Ready(Err(cause));
+            }
+            match body.as_mut().as_pin_mut() {
+                Some(body) => {
+                    held::while_holding(self.manager.id(), &holding.key, || body.poll(cx)).map(Ok)
+                }
+                None => Poll::Pending,
+            }
+        });
+        end.await.map_err(|cause| holding.lost_error(cause))
+    }
+
+    /// Gives the lock back, and tells whether it was held until now.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when the lease was lost before. [`LockError::Unavailable`] when the
+    /// store did not answer; the release is then repeated in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// A lock whose release was begun is released, also when this future is dropped.
+    pub async fn release(mut self) -> Result<(), LockError> {
+        let in_flight = match self.holding.end() {
+            Ok(in_flight) => in_flight,
+            Err(cause) => return Err(self.holding.lost_error(cause)),
+        };
+        self.manager.watchdog().forget(&self.holding);
+        let answer = if in_flight {
+            self.release_behind_renewal().await
+        } else {
+            self.manager.store().release(&self.order()).await
+        };
+        match answer {
+            Ok(Owned::Yes) => {
+                self.owed = false;
+                tracing::debug!(key = %self.key(), template = self.holding.template, "released");
+                Ok(())
+            }
+            Ok(Owned::No) => {
+                self.owed = false;
+                self.holding.report_loss(LossCause::Taken);
+                Err(self.holding.lost_error(LossCause::Taken))
+            }
+            Err(source) => {
+                let store = self.manager.store_name();
+                tracing::warn!(key = %self.key(), %store, error = %source, "could not release a lock yet");
+                let key = Some(self.key().clone());
+                Err(LockError::Unavailable {
+                    key,
+                    step: Step::Release,
+                    store,
+                    source,
+                })
+            }
+        }
+    }
+
+    /// Releases on the connection of the renewals, where it cannot overtake the last one.
+    async fn release_behind_renewal(&mut self) -> Result<Owned, StoreError> {
+        let (first, answer) = oneshot::channel();
+        self.owed = false;
+        self.manager.watchdog().release(self.handover(Some(first)));
+        answer
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unknown("the watchdog has ended".into())))
+    }
+
+    fn handover(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) -> Handover {
+        let until = Instant::now() + self.holding.terms.ttl;
+        Handover {
+            release: self.order(),
+            until,
+            first,
+        }
+    }
+
+    fn order(&self) -> Release {
+        let keep = self.min_hold.saturating_sub(self.holding.held_for());
+        Release {
+            key: self.holding.key.clone(),
+            token: self.holding.token,
+            keep: (!keep.is_zero()).then_some(keep),
+            after: None,
+        }
+    }
+}
+
+/// The way that awaits the answer is [`LockGuard::release`]; this is the net below it.
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if !self.owed {
+            return;
+        }
+        let ended = self.holding.end();
+        self.manager.watchdog().forget(&self.holding);
+        if ended != Err(LossCause::Taken) {
+            self.manager.watchdog().release(self.handover(None));
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("key", self.key())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A view of a lease: cheap to clone, and without power over the lock.
+///
+/// In a locked function it is what `lease = name` binds.
+#[derive(Clone, Default)]
+pub struct Lease(Arc<OnceLock<Arc<Holding>>>);
+
+impl Lease {
+    /// Makes this the view of a lease; until then it is the view of none.
+    pub(crate) fn begin(&self, holding: &Arc<Holding>) {
+        let _ = self.0.set(Arc::clone(holding));
+    }
+
+    /// How long the lease lasts from now if no further renewal is confirmed; zero when it is lost
+    /// or was released.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.0
+            .get()
+            .map_or(Duration::ZERO, |holding| holding.remaining())
+    }
+
+    /// Whether the lease is lost. Also true when its time is over and nobody has noticed yet.
+    ///
+    /// Ask before a step that cannot be stopped midway. The answer may be outdated by the time it
+    /// is used; only a check where the protected data is kept can close that gap.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.0.get().is_some_and(|holding| holding.loss().is_some())
+    }
+
+    /// Waits until the lease is lost; for ever if it is released instead.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn lost(&self) -> LossCause {
+        match self.0.get() {
+            Some(holding) => holding.lost().await,
+            None => pending().await,
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

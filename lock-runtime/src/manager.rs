@@ -1,0 +1,272 @@
+//! [`LockManager`]: connecting, the installed one, shutdown.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::error::Step;
+use crate::store::memory::MemoryStore;
+use crate::store::redis::RedisStore;
+use crate::store::{Store, StoreError};
+use crate::watchdog::Watchdog;
+use crate::{Key, LockError, LockRequest};
+
+/// How long a connection or an answer may take.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The manager that locked functions use when they name none.
+static INSTALLED: RwLock<Option<LockManager>> = RwLock::new(None);
+
+/// Takes locks in one store, and keeps those that are held alive.
+///
+/// Cheap to clone; all clones share the store's connections and one background thread. It works
+/// from several Tokio runtimes, one after the other or side by side.
+///
+/// ```
+/// use lock_runtime::{LockError, LockManager};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let manager = LockManager::connect("memory://").await?;
+/// let guard = manager.lock("report:daily").await?;
+/// assert!(manager.lock("report:daily").await.is_err());
+/// guard.release().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LockManager(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    store_name: Arc<str>,
+    watchdog: Watchdog,
+    timeout: Duration,
+    closed: AtomicBool,
+}
+
+impl LockManager {
+    /// Connects to the store at `endpoint`, with the default options of a [`Builder`].
+    ///
+    /// | URL | store |
+    /// | --- | --- |
+    /// | `redis://[user:password@]host[:port][/database]` | Redis, also Valkey |
+    /// | `rediss://…` | the same over TLS, with the feature `tls` |
+    /// | `redis+unix:///path/to/socket[?db=1]` | the same over a Unix socket |
+    /// | `memory://` | this process only, for tests and local runs; each manager has its own |
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when
+    /// the server cannot: unreachable, wrong password, not a Redis.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is left open.
+    pub async fn connect(endpoint: impl Into<Endpoint>) -> Result<Self, LockError> {
+        Self::builder().connect(endpoint).await
+    }
+
+    /// A manager with other options than the default ones.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            timeout: DEFAULT_TIMEOUT,
+        }
+    }
+
+    /// A manager whose locks are known in this process only, for tests and local runs.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::builder().store(MemoryStore::default())
+    }
+
+    /// Makes this the manager of all locked functions that name none. A later call replaces it;
+    /// functions that run keep the one they began with.
+    pub fn install(&self) {
+        *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+    }
+
+    /// The manager that was [installed](Self::install).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NotConfigured`] when none was.
+    pub fn global() -> Result<Self, LockError> {
+        let installed = INSTALLED
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        installed.ok_or_else(|| {
+            LockError::not_configured(
+                "no manager is installed; call `LockManager::connect(url).await?.install()` at start, \
+                 or name one with `manager = …`",
+            )
+        })
+    }
+
+    /// A request for the lock `key`, to be awaited.
+    pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
+        LockRequest::new(Ok(self.clone()), key.into())
+    }
+
+    /// Refuses new requests from now on, and waits until what is to be released in the background
+    /// is released: locks whose guards or futures were dropped, and attempts that were given up.
+    /// The last thing to do before a process ends, because it ends without waiting for that.
+    ///
+    /// Locks that are still held stay held; their guards renew and release them as before. Waits
+    /// no longer than three times the manager's [timeout](Builder::timeout): when the store is
+    /// away, the locks expire by themselves.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe; the releases go on.
+    pub async fn shutdown(&self) {
+        self.0.closed.store(true, Ordering::Release);
+        let left = self.0.watchdog.drain(self.0.timeout * 3).await;
+        if left > 0 {
+            tracing::warn!(left, store = %self.0.store_name, "locks are left to expire");
+        }
+    }
+
+    /// Tells managers apart, as long as they live.
+    pub(crate) fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), LockError> {
+        if self.0.closed.load(Ordering::Acquire) {
+            return Err(LockError::not_configured("its manager was shut down"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.0.store
+    }
+
+    pub(crate) fn store_name(&self) -> Arc<str> {
+        Arc::clone(&self.0.store_name)
+    }
+
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.0.watchdog
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.0.timeout
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager")
+            .field("store", &self.0.store_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The options of a [`LockManager`].
+#[derive(Debug, Clone)]
+#[must_use = "a manager is made by `connect`"]
+pub struct Builder {
+    timeout: Duration,
+}
+
+impl Builder {
+    /// How long a connection or an answer of the store may take: one second by default, and at
+    /// least 10 ms.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout.max(Duration::from_millis(10));
+        self
+    }
+
+    /// Connects to the store at `endpoint`; see [`LockManager::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockManager::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is left open.
+    pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<LockManager, LockError> {
+        let client = match endpoint.into().0 {
+            Place::Url(url) if url.starts_with("memory:") => {
+                return Ok(self.store(MemoryStore::default()));
+            }
+            Place::Url(url) => RedisStore::client(&url).map_err(LockError::not_configured)?,
+            Place::Client(client) => client,
+        };
+        let store = RedisStore::new(&client, self.timeout).map_err(LockError::not_configured)?;
+        store
+            .check()
+            .await
+            .map_err(|source| unreachable(store.name(), source))?;
+        Ok(self.store(store))
+    }
+
+    /// A manager that keeps its locks in a store of your own.
+    #[must_use]
+    pub fn store(self, store: impl Store) -> LockManager {
+        let store: Arc<dyn Store> = Arc::new(store);
+        LockManager(Arc::new(Inner {
+            store_name: store.name().into(),
+            watchdog: Watchdog::new(Arc::clone(&store)),
+            store,
+            timeout: self.timeout,
+            closed: AtomicBool::new(false),
+        }))
+    }
+}
+
+fn unreachable(store: &str, source: StoreError) -> LockError {
+    LockError::Unavailable {
+        key: None,
+        step: Step::Connect,
+        store: store.into(),
+        source,
+    }
+}
+
+/// Where locks are kept: a URL, or a [`redis::Client`] that was made with settings which a URL
+/// cannot express.
+#[derive(Clone)]
+pub struct Endpoint(Place);
+
+#[derive(Clone)]
+enum Place {
+    Url(String),
+    Client(redis::Client),
+}
+
+impl From<&str> for Endpoint {
+    fn from(url: &str) -> Self {
+        Self(Place::Url(url.to_owned()))
+    }
+}
+
+impl From<String> for Endpoint {
+    fn from(url: String) -> Self {
+        Self(Place::Url(url))
+    }
+}
+
+impl From<&String> for Endpoint {
+    fn from(url: &String) -> Self {
+        url.as_str().into()
+    }
+}
+
+impl From<redis::Client> for Endpoint {
+    fn from(client: redis::Client) -> Self {
+        Self(Place::Client(client))
+    }
+}
+
+/// Without the address, which may contain a password.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,420 @@
+//! One acquisition: its options, its attempts, and what becomes of one that is abandoned.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use crate::error::Step;
+use crate::guard::{Lease, LockGuard};
+use crate::holding::Holding;
+use crate::lease::{MAX_DURATION, MIN_TTL, MIN_TTL_UNRENEWED, Terms, validity};
+use crate::store::{Acquired, Claim, Owned, Release, StoreError};
+use crate::watchdog::{Handover, Watchdog};
+use crate::{Key, LockError, LockManager, Token, held};
+
+/// How many timeouts long a waiting request puts up with a store that does not answer.
+const MAX_OUTAGE: u32 = 5;
+/// Pause after a failed attempt of a waiting request.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Time to live of a lease for which none was given.
+const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+/// A lock about to be requested: set its options, then `.await` it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use lock_runtime::{LockError, LockManager};
+/// # async fn example(manager: LockManager) -> Result<(), LockError> {
+/// let guard = manager.lock("order:42").ttl(Duration::from_secs(10)).wait(Duration::from_secs(2)).await?;
+/// // … one process at a time …
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Awaiting it gives a [`LockError`]: [`Busy`](LockError::Busy) when somebody else holds the lock
+/// and the time to wait is over, [`Unavailable`](LockError::Unavailable) when the store cannot be
+/// used, [`AlreadyHeld`](LockError::AlreadyHeld) inside a body that holds the same key,
+/// [`InvalidKey`](LockError::InvalidKey) and [`InvalidOption`](LockError::InvalidOption) for what
+/// cannot be requested.
+///
+/// A request that does not wait ends within three times the manager's
+/// [timeout](crate::Builder::timeout). One that waits puts up with a store that is away for up to
+/// five times that long.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, a lock that it has taken or may have taken is released.
+#[must_use = "a lock is requested when this is awaited"]
+pub struct LockRequest(Box<Options>);
+
+struct Options {
+    manager: Result<LockManager, LockError>,
+    key: Key,
+    /// What was wrong with the key's values.
+    bad_key: Option<LockError>,
+    template: Option<&'static str>,
+    wait: Wait,
+    terms: Terms,
+    min_hold: Option<Duration>,
+    lease: Lease,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    AtMost(Duration),
+    Forever,
+}
+
+impl LockRequest {
+    pub(crate) fn new(manager: Result<LockManager, LockError>, key: Key) -> Self {
+        let terms = Terms {
+            ttl: DEFAULT_TTL,
+            renew: true,
+            max_hold: None,
+        };
+        let wait = Wait::AtMost(Duration::ZERO);
+        let lease = Lease::default();
+        Self(Box::new(Options {
+            manager,
+            key,
+            bad_key: None,
+            template: None,
+            wait,
+            terms,
+            min_hold: None,
+            lease,
+        }))
+    }
+
+    /// The request of a locked function, whose key was made from a template.
+    pub(crate) fn of_template(
+        manager: Result<LockManager, LockError>,
+        template: &'static str,
+        key: Result<Key, LockError>,
+    ) -> Self {
+        let (key, bad_key) = match key {
+            Ok(key) => (key, None),
+            Err(error) => (
+                error.key().cloned().unwrap_or_else(|| template.into()),
+                Some(error),
+            ),
+        };
+        let mut request = Self::new(manager, key);
+        request.0.bad_key = bad_key;
+        request.0.template = Some(template);
+        request
+    }
+
+    /// How long the lease lives without renewal: 250 ms (100 ms with [`renew(false)`](Self::renew))
+    /// to 24 hours, 30 s by default.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.0.terms.ttl = ttl;
+        self
+    }
+
+    /// How long to wait while somebody else holds the lock. By default not at all.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.0.wait = Wait::AtMost(limit);
+        self
+    }
+
+    /// Waits for the lock however long it takes.
+    pub fn wait_forever(mut self) -> Self {
+        self.0.wait = Wait::Forever;
+        self
+    }
+
+    /// Whether the lease is kept alive while it is held. By default it is; without, the lock is
+    /// lost after its ttl.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.0.terms.renew = renew;
+        self
+    }
+
+    /// Upper bound of the whole hold: then the lock is lost ([`LossCause::MaxHold`]). By default
+    /// there is none, and a holder that hangs keeps the lock as long as its process lives.
+    ///
+    /// [`LossCause::MaxHold`]: crate::LossCause::MaxHold
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.0.terms.max_hold = Some(limit);
+        self
+    }
+
+    /// Keeps the key for at least this long, counted from the grant, also when the lock is released
+    /// earlier: for jobs that are quicker than the clocks of their machines agree. At most the ttl.
+    pub fn min_hold(mut self, least: Duration) -> Self {
+        self.0.min_hold = Some(least);
+        self
+    }
+
+    /// A view of the lease to come.
+    pub(crate) fn lease(&self) -> Lease {
+        self.0.lease.clone()
+    }
+
+    /// Takes the lock.
+    pub(crate) async fn acquire(self) -> Result<LockGuard, LockError> {
+        let options = *self.0;
+        let manager = options.manager?;
+        if let Some(error) = options.bad_key {
+            return Err(error);
+        }
+        let Options {
+            key,
+            template,
+            terms,
+            min_hold,
+            wait,
+            lease,
+            ..
+        } = options;
+        key.check()?;
+        check(&terms, min_hold).map_err(|reason| LockError::invalid_option(key.clone(), reason))?;
+        manager.check_open()?;
+        if held::holds(manager.id(), &key) {
+            return Err(LockError::AlreadyHeld { key });
+        }
+
+        let started = Instant::now();
+        let wait_until = match wait {
+            Wait::AtMost(limit) => started.checked_add(limit),
+            Wait::Forever => None,
+        };
+        let granted = claim(&manager, &key, &terms, started, wait_until).await;
+        let waited = started.elapsed();
+        match granted {
+            Ok((token, sent)) => {
+                tracing::debug!(%key, template, ?waited, "acquired");
+                let holding = Arc::new(Holding::new(key, template, token, terms, sent));
+                lease.begin(&holding);
+                Ok(LockGuard::new(manager, holding, min_hold))
+            }
+            Err(error) => {
+                match &error {
+                    LockError::Busy {
+                        holder,
+                        retry_after,
+                        ..
+                    } => {
+                        tracing::debug!(%key, template, ?waited, holder = holder.as_deref(), ?retry_after, "busy");
+                    }
+                    error => tracing::warn!(%key, template, ?waited, %error, "could not acquire"),
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl IntoFuture for LockRequest {
+    type Output = Result<LockGuard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}
+
+impl fmt::Debug for LockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockRequest")
+            .field("key", &self.0.key)
+            .finish_non_exhaustive()
+    }
+}
+
+fn check(terms: &Terms, min_hold: Option<Duration>) -> Result<(), Cow<'static, str>> {
+    let Terms {
+        ttl,
+        renew,
+        max_hold,
+    } = *terms;
+    if renew && ttl < MIN_TTL {
+        return Err(format!(
+            "a ttl of {ttl:?} leaves no time to renew it: the least is {MIN_TTL:?}, or {MIN_TTL_UNRENEWED:?} without renewal"
+        )
+        .into());
+    }
+    if ttl < MIN_TTL_UNRENEWED {
+        return Err(
+            format!("a ttl of {ttl:?} is too short: the least is {MIN_TTL_UNRENEWED:?}").into(),
+        );
+    }
+    for (name, duration) in [("ttl", Some(ttl)), ("max_hold", max_hold)] {
+        if duration.is_some_and(|duration| duration > MAX_DURATION) {
+            return Err(format!("`{name}` is longer than 24 hours").into());
+        }
+    }
+    if max_hold.is_some_and(|limit| limit.is_zero()) {
+        return Err("a `max_hold` of zero leaves no time to hold it".into());
+    }
+    match (min_hold, max_hold) {
+        (Some(least), _) if least > ttl => Err(
+            "`min_hold` is longer than `ttl`, after which the key of a crashed holder is free"
+                .into(),
+        ),
+        (Some(least), Some(limit)) if least > limit => {
+            Err("`min_hold` is longer than `max_hold`".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Asks the store until it has granted the lock or refused it for good: the token that holds it,
+/// and an instant before the request was sent.
+async fn claim(
+    manager: &LockManager,
+    key: &Key,
+    terms: &Terms,
+    started: Instant,
+    wait_until: Option<Instant>,
+) -> Result<(Token, Instant), LockError> {
+    let unavailable = |source| LockError::Unavailable {
+        key: Some(key.clone()),
+        step: Step::Acquire,
+        store: manager.store_name(),
+        source,
+    };
+    manager
+        .watchdog()
+        .start()
+        .map_err(|error| unavailable(StoreError::Refused(error.into())))?;
+    let max_outage = manager.timeout() * MAX_OUTAGE;
+    let mut failing_since = None;
+    let mut reconnected = false;
+    loop {
+        // Each attempt has its own token: a request that was given up may still arrive.
+        let token = Token::random().map_err(unavailable)?;
+        let claim = Claim {
+            key: key.clone(),
+            token,
+            ttl: terms.ttl,
+            wait_until,
+        };
+        let attempt = Attempt {
+            watchdog: manager.watchdog(),
+            claim: &claim,
+            open: true,
+        };
+        let asked = Instant::now();
+        let error = match manager.store().acquire(&claim).await {
+            Ok(Acquired::Granted { sent }) => {
+                if sent.elapsed() < validity(terms.ttl) {
+                    attempt.settle();
+                    return Ok((token, sent));
+                }
+                StoreError::Unknown("the answer came when the lease had run out".into())
+            }
+            Ok(Acquired::Busy { holder, expires_in }) => {
+                attempt.settle();
+                let waited = if wait_until.is_some_and(|until| until <= started) {
+                    Duration::ZERO
+                } else {
+                    started.elapsed()
+                };
+                return Err(LockError::Busy {
+                    key: key.clone(),
+                    waited,
+                    holder,
+                    retry_after: expires_in,
+                });
+            }
+            Ok(Acquired::NotALock { kind }) => {
+                attempt.settle();
+                let reason = format!("something else is kept there (a {kind}); use another key");
+                return Err(LockError::invalid_key(key.clone(), reason));
+            }
+            Err(error) => error,
+        };
+        let disconnected = matches!(error, StoreError::Disconnected(_));
+        if error.may_have_run() {
+            // The next attempt must not find this one in its way.
+            let freed = attempt.abandon();
+            if disconnected || wait_until.is_none_or(|until| until > Instant::now()) {
+                let _ = freed.await;
+            }
+        } else {
+            attempt.settle();
+        }
+
+        // A store that had answered until now, while the request waited, begins a new outage.
+        let since = *failing_since.get_or_insert(asked);
+        let since = if asked.elapsed() > max_outage {
+            Instant::now()
+        } else {
+            since
+        };
+        failing_since = Some(since);
+        let may_wait = wait_until.is_none_or(|until| Instant::now() + RETRY_PAUSE < until);
+        if matches!(error, StoreError::Refused(_)) {
+            return Err(unavailable(error));
+        } else if disconnected && !reconnected {
+            // The connection may have been dead for long; a fresh one shows whether the store is.
+            reconnected = true;
+        } else if may_wait && since.elapsed() < max_outage {
+            tokio::time::sleep(RETRY_PAUSE).await;
+        } else {
+            return Err(unavailable(error));
+        }
+    }
+}
+
+/// An attempt that may have taken the lock. Dropped before it is settled, it gives the lock back.
+struct Attempt<'a> {
+    watchdog: &'a Watchdog,
+    claim: &'a Claim,
+    open: bool,
+}
+
+impl Attempt<'_> {
+    /// The outcome is known.
+    fn settle(mut self) {
+        self.open = false;
+    }
+
+    /// The outcome is unknown: gives the lock back, and tells when that was tried once.
+    fn abandon(mut self) -> oneshot::Receiver<Result<Owned, StoreError>> {
+        self.open = false;
+        let (first, freed) = oneshot::channel();
+        self.release(Some(first));
+        freed
+    }
+
+    fn release(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
+        let after = runtime::Handle::try_current()
+            .ok()
+            .map(|runtime| runtime.id());
+        let Claim {
+            key, token, ttl, ..
+        } = self.claim;
+        tracing::info!(%key, "abandoned");
+        let release = Release {
+            key: key.clone(),
+            token: *token,
+            keep: None,
+            after,
+        };
+        self.watchdog.release(Handover {
+            release,
+            until: Instant::now() + *ttl,
+            first,
+        });
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.release(None);
+        }
+    }
+}

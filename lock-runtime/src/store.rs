@@ -1,0 +1,148 @@
+//! How a lock is kept: the [`Store`] trait.
+
+pub(crate) mod memory;
+pub(crate) mod redis;
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use tokio::runtime;
+
+use crate::{Key, Token};
+
+/// A boxed future, as the methods of [`Store`] return it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Keeps locks: takes them under a token and a time to live, renews and releases them by token.
+///
+/// [`acquire`](Self::acquire) and [`release`](Self::release) run on the caller's runtime,
+/// [`renew`](Self::renew) and the releases that nobody awaits on the manager's own thread. Each
+/// future ends by itself within a bound.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// The address for errors and logs, without a password.
+    fn name(&self) -> &str;
+
+    /// Takes the lock in one atomic step, or waits for it as long as the claim says.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unknown`] when the lock may have been taken: the caller releases the token.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped the lock may have been taken: the caller releases the token.
+    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Acquired, StoreError>>;
+
+    /// Renews leases, and answers for each one in the given order.
+    fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Result<Owned, StoreError>>>;
+
+    /// Releases a lock if the token still holds it.
+    ///
+    /// # Errors
+    ///
+    /// Any [`StoreError`]; releasing again is always safe.
+    fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>>;
+}
+
+/// A wish to hold a lock.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Claim {
+    /// The lock.
+    pub key: Key,
+    /// Who asks.
+    pub token: Token,
+    /// How long the lease lives without renewal.
+    pub ttl: Duration,
+    /// Until when to wait while somebody else holds it; none: for ever. A past instant: ask once.
+    pub wait_until: Option<Instant>,
+}
+
+/// What became of a [`Claim`].
+#[derive(Debug)]
+pub enum Acquired {
+    /// The token holds the lock since some instant after `sent`.
+    Granted {
+        /// An instant before the request that was granted was sent.
+        sent: Instant,
+    },
+    /// Somebody else holds it, and the time to wait is over.
+    Busy {
+        /// What the key holds.
+        holder: Option<Box<str>>,
+        /// When it expires; none if it never does.
+        expires_in: Option<Duration>,
+    },
+    /// The key is used for something that is not a lock.
+    NotALock {
+        /// What the key is.
+        kind: String,
+    },
+}
+
+/// A lease to prolong.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Renewal {
+    /// The lock.
+    pub key: Key,
+    /// Its holder.
+    pub token: Token,
+    /// How long it shall live from now on.
+    pub ttl: Duration,
+    /// How long an answer may take before something seems to be wrong with the connection.
+    pub patience: Duration,
+}
+
+/// A lock to give back.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Release {
+    /// The lock.
+    pub key: Key,
+    /// Its holder.
+    pub token: Token,
+    /// How long the key shall stay before it is free, for `min_hold`.
+    pub keep: Option<Duration>,
+    /// The runtime from which the lock was requested, when that request may be still on its way:
+    /// the release must not overtake it.
+    pub after: Option<runtime::Id>,
+}
+
+/// Whether the key held the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owned {
+    /// It did.
+    Yes,
+    /// It was gone, or somebody else's.
+    No,
+}
+
+/// Why a store did not answer a request.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It was not executed, and asking again will not help: wrong password, missing permission.
+    #[error(transparent)]
+    Refused(Box<dyn Error + Send + Sync>),
+    /// It was not executed, and may be later: server down, loading, read-only.
+    #[error(transparent)]
+    NotExecuted(Box<dyn Error + Send + Sync>),
+    /// The connection broke while the answer was awaited: it may have been executed.
+    #[error(transparent)]
+    Disconnected(Box<dyn Error + Send + Sync>),
+    /// There was no answer in time, or one that makes no sense: it may have been executed.
+    #[error(transparent)]
+    Unknown(Box<dyn Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Whether the request may have been executed, or may still be.
+    #[must_use]
+    pub fn may_have_run(&self) -> bool {
+        matches!(self, Self::Disconnected(_) | Self::Unknown(_))
+    }
+}

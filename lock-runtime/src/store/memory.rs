@@ -1,0 +1,162 @@
+//! Locks of one process, for tests and local runs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::timeout_at;
+
+use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError};
+use crate::{Key, Token};
+
+/// Keeps locks in the memory of this process.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryStore(Mutex<Locks>);
+
+#[derive(Debug, Default)]
+struct Locks {
+    by_key: HashMap<Key, Lock>,
+    /// How many entries there may be before those that nobody needs are removed.
+    sweep_at: usize,
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    held: Option<Held>,
+    /// Told when the lock is released. A waiter keeps a clone.
+    freed: Arc<Notify>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    by: Token,
+    until: Instant,
+}
+
+impl Lock {
+    fn held(&self) -> Option<Held> {
+        self.held.filter(|held| held.until > Instant::now())
+    }
+
+    fn is_needed(&self) -> bool {
+        self.held().is_some() || Arc::strong_count(&self.freed) > 1
+    }
+}
+
+impl Locks {
+    /// Takes the lock, or says who has it and what to wait for.
+    fn take(&mut self, claim: &Claim) -> Result<(), (Held, Arc<Notify>)> {
+        if self.by_key.len() >= self.sweep_at {
+            self.by_key.retain(|_, lock| lock.is_needed());
+            self.sweep_at = self.by_key.len() * 2 + 64;
+        }
+        let lock = self.by_key.entry(claim.key.clone()).or_default();
+        match lock.held() {
+            Some(held) => Err((held, Arc::clone(&lock.freed))),
+            None => {
+                lock.held = Some(Held {
+                    by: claim.token,
+                    until: Instant::now() + claim.ttl,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// The hold of `token`, if it has one.
+    fn hold_of(&mut self, key: &Key, token: Token) -> Option<&mut Held> {
+        let lock = self
+            .by_key
+            .get_mut(key)
+            .filter(|lock| lock.held().is_some_and(|held| held.by == token))?;
+        lock.held.as_mut()
+    }
+
+    fn renew(&mut self, key: &Key, token: Token, ttl: Duration) -> Owned {
+        match self.hold_of(key, token) {
+            Some(held) => {
+                held.until = Instant::now() + ttl;
+                Owned::Yes
+            }
+            None => Owned::No,
+        }
+    }
+
+    fn release(&mut self, key: &Key, token: Token) -> Owned {
+        if self.hold_of(key, token).is_none() {
+            return Owned::No;
+        }
+        if let Some(mut lock) = self.by_key.remove(key) {
+            lock.held = None;
+            if lock.is_needed() {
+                lock.freed.notify_one();
+                self.by_key.insert(key.clone(), lock);
+            }
+        }
+        Owned::Yes
+    }
+}
+
+impl MemoryStore {
+    /// A panic elsewhere leaves the locks usable: each change to them is one assignment.
+    fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn wait_for(&self, claim: &Claim) -> Acquired {
+        loop {
+            let sent = Instant::now();
+            let (held, freed) = match self.locks().take(claim) {
+                Ok(()) => return Acquired::Granted { sent },
+                Err(busy) => busy,
+            };
+            let until = claim
+                .wait_until
+                .map_or(held.until, |until| until.min(held.until));
+            let told = until > sent && timeout_at(until.into(), freed.notified()).await.is_ok();
+            if !told
+                && claim
+                    .wait_until
+                    .is_some_and(|until| until <= Instant::now())
+            {
+                let expires_in = Some(held.until.saturating_duration_since(Instant::now()));
+                return Acquired::Busy {
+                    holder: Some(held.by.to_string().into()),
+                    expires_in,
+                };
+            }
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn name(&self) -> &'static str {
+        "memory://"
+    }
+
+    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Acquired, StoreError>> {
+        Box::pin(async { Ok(self.wait_for(claim).await) })
+    }
+
+    fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Result<Owned, StoreError>>> {
+        let mut locks = self.locks();
+        let answers = leases
+            .iter()
+            .map(|lease| Ok(locks.renew(&lease.key, lease.token, lease.ttl)))
+            .collect();
+        Box::pin(std::future::ready(answers))
+    }
+
+    fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
+        let Release {
+            key, token, keep, ..
+        } = release;
+        let mut locks = self.locks();
+        let owned = match keep {
+            Some(keep) => locks.renew(key, *token, *keep),
+            None => locks.release(key, *token),
+        };
+        Box::pin(std::future::ready(Ok(owned)))
+    }
+}

@@ -1,0 +1,298 @@
+//! Connections to one server: one for each runtime that uses it, replaced when it is dead.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisError,
+    Value,
+};
+use tokio::runtime;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::fault;
+use crate::store::StoreError;
+
+/// Answers that may be missing in a row before a connection is replaced. A connection into a black
+/// hole shows nothing else, for hours.
+const MAX_DOUBTS: u32 = 2;
+
+/// The connections of one manager.
+#[derive(Debug)]
+pub(super) struct Connections {
+    server: Arc<Server>,
+    by_runtime: Mutex<HashMap<runtime::Id, Arc<Connection>>>,
+}
+
+impl Connections {
+    pub(super) fn new(client: &Client, timeout: Duration) -> Result<Self, RedisError> {
+        let info = client.get_connection_info();
+        let tcp = TcpSettings::default().set_nodelay(true);
+        let redis = info
+            .redis_settings()
+            .clone()
+            .set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION"));
+        let client = Client::open(info.clone().set_tcp_settings(tcp).set_redis_settings(redis))?;
+        let resp3 = AtomicBool::new(
+            client
+                .get_connection_info()
+                .redis_settings()
+                .protocol()
+                .supports_resp3(),
+        );
+        Ok(Self {
+            server: Arc::new(Server {
+                client,
+                timeout,
+                resp3,
+            }),
+            by_runtime: Mutex::default(),
+        })
+    }
+
+    /// The connection of the runtime this is called on.
+    pub(super) fn here(&self) -> Result<Arc<Connection>, StoreError> {
+        let Ok(runtime) = runtime::Handle::try_current() else {
+            return Err(StoreError::Refused(
+                "locks in Redis need a Tokio runtime".into(),
+            ));
+        };
+        let mut by_runtime = self
+            .by_runtime
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = by_runtime.get(&runtime.id()) {
+            return Ok(Arc::clone(connection));
+        }
+        by_runtime.retain(|_, connection| !connection.runtime_ended.load(Ordering::Acquire));
+        let connection = Arc::new(Connection::new(Arc::clone(&self.server), &runtime));
+        by_runtime.insert(runtime.id(), Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// The connection of another runtime.
+    pub(super) fn of(&self, runtime: runtime::Id) -> Option<Arc<Connection>> {
+        self.by_runtime
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&runtime)
+            .map(Arc::clone)
+    }
+}
+
+/// How to connect.
+struct Server {
+    client: Client,
+    timeout: Duration,
+    /// Whether to speak RESP3: cleared when the server turns out not to know it.
+    resp3: AtomicBool,
+}
+
+/// Without the client, which knows the password.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    async fn connect(&self) -> Result<Line, RedisError> {
+        if self.resp3.load(Ordering::Relaxed) {
+            match self.connect_by(ProtocolVersion::RESP3).await {
+                Err(error) if fault::is_resp3_unknown(&error) => {
+                    tracing::info!("the server does not know RESP3; RESP2 is used");
+                    self.resp3.store(false, Ordering::Relaxed);
+                }
+                done => return done,
+            }
+        }
+        self.connect_by(ProtocolVersion::RESP2).await
+    }
+
+    async fn connect_by(&self, protocol: ProtocolVersion) -> Result<Line, RedisError> {
+        let health = Arc::new(Health::default());
+        let mut config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            .set_response_timeout(Some(self.timeout));
+        if protocol.supports_resp3() {
+            let health = Arc::clone(&health);
+            config = config.set_push_sender(move |push: PushInfo| {
+                if push.kind == PushKind::Disconnection {
+                    health.broken.store(true, Ordering::Release);
+                }
+                Ok::<(), redis::aio::SendError>(())
+            });
+        }
+        let info = self.client.get_connection_info();
+        let redis = info.redis_settings().clone().set_protocol(protocol);
+        let client = Client::open(info.clone().set_redis_settings(redis))?;
+        let multiplexed = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        Ok(Line {
+            multiplexed,
+            health,
+        })
+    }
+}
+
+/// The connection of one runtime. A broken line is replaced when it is needed next.
+#[derive(Debug)]
+pub(super) struct Connection {
+    server: Arc<Server>,
+    line: Mutex<Option<Line>>,
+    /// How many attempts to connect were begun.
+    attempts: AtomicU32,
+    /// Held while connecting: which attempt failed last, and how.
+    failure: tokio::sync::Mutex<Option<(u32, RedisError)>>,
+    runtime_ended: Arc<AtomicBool>,
+    runtime_watch: AbortHandle,
+}
+
+impl Connection {
+    fn new(server: Arc<Server>, runtime: &runtime::Handle) -> Self {
+        /// Dropped when the runtime ends, which takes the driver of the connection with it.
+        struct End(Arc<AtomicBool>);
+        impl Drop for End {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+
+        let runtime_ended = Arc::new(AtomicBool::new(false));
+        let end = End(Arc::clone(&runtime_ended));
+        let watch = runtime.spawn(async move {
+            let _end = end;
+            std::future::pending::<()>().await;
+        });
+        Self {
+            server,
+            line: Mutex::default(),
+            attempts: AtomicU32::new(0),
+            failure: tokio::sync::Mutex::default(),
+            runtime_ended,
+            runtime_watch: watch.abort_handle(),
+        }
+    }
+
+    /// Sends a command and gives its answer.
+    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let Line {
+            mut multiplexed,
+            health,
+        } = self.line().await?;
+        let answer = multiplexed
+            .send_packed_command(command)
+            .await
+            .and_then(Value::extract_error);
+        health.take_note(&answer);
+        answer.map_err(fault::sending)
+    }
+
+    /// Sends commands together and gives the answer of each. When that takes longer than
+    /// `patience`, the line is doubted; the answers are awaited all the same.
+    pub(super) async fn call_each(
+        &self,
+        commands: &Pipeline,
+        patience: Duration,
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+        let Line {
+            mut multiplexed,
+            health,
+        } = self.line().await?;
+        let mut answers = pin!(multiplexed.send_packed_commands(commands, 0, commands.len()));
+        let answers = match timeout(patience, answers.as_mut()).await {
+            Ok(answers) => answers,
+            Err(_) => {
+                health.doubts.fetch_add(1, Ordering::Relaxed);
+                answers.await
+            }
+        };
+        health.take_note(&answers);
+        let answers = answers.map_err(fault::sending)?;
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.extract_error().map_err(fault::sending))
+            .collect())
+    }
+
+    /// A line that works, as far as anybody knows.
+    async fn line(&self) -> Result<Line, StoreError> {
+        if let Some(line) = self.healthy_line() {
+            return Ok(line);
+        }
+        let begun = self.attempts.load(Ordering::Relaxed);
+        let mut failure = self.failure.lock().await;
+        if let Some(line) = self.healthy_line() {
+            return Ok(line);
+        }
+        // An attempt that was begun and failed while this call waited for its turn has the answer
+        // for this call, too: a crowd does not wait for one timeout after the other.
+        if let Some((attempt, error)) = &*failure
+            && *attempt > begun
+        {
+            return Err(fault::connecting(error.clone()));
+        }
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.server.connect().await {
+            Ok(line) => {
+                *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
+                Ok(line)
+            }
+            Err(error) => {
+                *failure = Some((attempt, error.clone()));
+                Err(fault::connecting(error))
+            }
+        }
+    }
+
+    fn healthy_line(&self) -> Option<Line> {
+        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        line.as_ref().filter(|line| line.health.is_good()).cloned()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.runtime_watch.abort();
+    }
+}
+
+/// One connection to the server.
+#[derive(Debug, Clone)]
+struct Line {
+    multiplexed: MultiplexedConnection,
+    health: Arc<Health>,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    broken: AtomicBool,
+    /// Answers that have been missing since the last one that came.
+    doubts: AtomicU32,
+}
+
+impl Health {
+    fn is_good(&self) -> bool {
+        !self.broken.load(Ordering::Acquire) && self.doubts.load(Ordering::Relaxed) < MAX_DOUBTS
+    }
+
+    fn take_note<T>(&self, answer: &Result<T, RedisError>) {
+        match answer {
+            Err(error) if error.is_timeout() => drop(self.doubts.fetch_add(1, Ordering::Relaxed)),
+            Err(error) if fault::breaks_connection(error) => {
+                self.broken.store(true, Ordering::Release);
+            }
+            _ => self.doubts.store(0, Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Lua scripts, which Redis runs atomically.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::connection::Connection;
+use crate::Key;
+use crate::store::StoreError;
+
+/// A script about one key.
+#[derive(Debug)]
+pub(super) struct Script {
+    code: &'static str,
+    hash: OnceLock<String>,
+}
+
+impl Script {
+    pub(super) const fn new(code: &'static str) -> Self {
+        Self {
+            code,
+            hash: OnceLock::new(),
+        }
+    }
+
+    /// Runs the script on `key`.
+    pub(super) async fn call(
+        &self,
+        connection: &Connection,
+        key: &Key,
+        args: &[&[u8]],
+    ) -> Result<Value, StoreError> {
+        match connection.call(&self.by_hash(key, args)).await {
+            Err(error) if is_unknown_script(&error) => {
+                connection.call(&self.in_full(key, args)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Runs the script on many keys at once, and answers for each. An answer that takes longer than
+    /// `patience` speaks against the connection.
+    pub(super) async fn call_each<'a, const N: usize>(
+        &self,
+        connection: &Connection,
+        calls: impl Iterator<Item = (&'a Key, [&'a [u8]; N])> + Clone,
+        patience: Duration,
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+        let mut commands = Pipeline::new();
+        for (key, args) in calls.clone() {
+            commands.add_command(self.by_hash(key, &args[..]));
+        }
+        let mut answers = connection.call_each(&commands, patience).await?;
+        for (answer, (key, args)) in answers.iter_mut().zip(calls) {
+            if answer.as_ref().is_err_and(is_unknown_script) {
+                *answer = connection.call(&self.in_full(key, &args)).await;
+            }
+        }
+        Ok(answers)
+    }
+
+    fn by_hash(&self, key: &Key, args: &[&[u8]]) -> Cmd {
+        let hash = self
+            .hash
+            .get_or_init(|| redis::Script::new(self.code).get_hash().to_owned());
+        command("EVALSHA", hash, key, args)
+    }
+
+    /// Also teaches the server the script.
+    fn in_full(&self, key: &Key, args: &[&[u8]]) -> Cmd {
+        command("EVAL", self.code, key, args)
+    }
+}
+
+fn command(name: &str, script: &str, key: &Key, args: &[&[u8]]) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(1).arg(key.as_str());
+    for arg in args {
+        command.arg(*arg);
+    }
+    command
+}
+
+fn is_unknown_script(error: &StoreError) -> bool {
+    let StoreError::NotExecuted(source) = error else {
+        return false;
+    };
+    source
+        .downcast_ref::<redis::RedisError>()
+        .is_some_and(|error| error.code() == Some("NOSCRIPT"))
+}

@@ -1,0 +1,309 @@
+//! The manager's own thread: renewals, deadlines, and the releases that nobody awaits.
+//!
+//! It has its own runtime and connection, so a blocked executor does not lose locks. Leases are
+//! entries in a timer queue; there is no task per lease. Taking and giving back a lock costs one
+//! entry in that queue, and wakes the thread only if it would otherwise sleep too long.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::holding::Holding;
+use crate::lease::{Action, Event};
+use crate::store::{Owned, Release, Renewal, Store, StoreError};
+
+/// Renewals that are sent together.
+const BATCH: usize = 256;
+/// Pauses between two attempts to release, growing from the first to the second.
+const RELEASE_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// The handle of the thread, which ends when all handles are gone and nothing is left to release.
+#[derive(Debug, Clone)]
+pub(crate) struct Watchdog(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    store: Arc<dyn Store>,
+    state: Mutex<State>,
+    /// The thread has something to do earlier than it planned.
+    wake: Notify,
+    /// A release is done.
+    done: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    started: bool,
+    closed: bool,
+    leases: HashMap<u64, Entry>,
+    /// When which lease needs a look.
+    ticks: BTreeSet<(Instant, u64)>,
+    releases: Vec<Handover>,
+    /// Releases that are queued or on their way.
+    unsettled: usize,
+    /// Until when the thread sleeps, if it does not sleep for ever.
+    asleep_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    holding: Arc<Holding>,
+    tick: Instant,
+}
+
+/// A release that is handed to the thread.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub(crate) release: Release,
+    /// When the lease has run out on the server in any case, and trying becomes pointless.
+    pub(crate) until: Instant,
+    /// For whoever waits for the first attempt.
+    pub(crate) first: Option<oneshot::Sender<Result<Owned, StoreError>>>,
+}
+
+impl Watchdog {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self(Arc::new(Handle(Arc::new(Shared {
+            store,
+            state: Mutex::default(),
+            wake: Notify::new(),
+            done: Notify::new(),
+        }))))
+    }
+
+    /// Starts the thread unless it runs.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system has no thread to give.
+    pub(crate) fn start(&self) -> io::Result<()> {
+        let shared = &self.0.0;
+        let mut state = shared.state();
+        if !state.started {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            let run = run(Arc::clone(shared));
+            thread::Builder::new()
+                .name("lock-watchdog".into())
+                .spawn(move || runtime.block_on(run))?;
+            state.started = true;
+        }
+        Ok(())
+    }
+
+    /// Renews a lease and watches its deadline until it is forgotten.
+    pub(crate) fn watch(&self, holding: &Arc<Holding>) {
+        let Some(tick) = holding.next_tick() else {
+            return;
+        };
+        let mut state = self.0.0.state();
+        state.leases.insert(
+            holding.id,
+            Entry {
+                holding: Arc::clone(holding),
+                tick,
+            },
+        );
+        state.ticks.insert((tick, holding.id));
+        if state.asleep_until.is_none_or(|until| tick < until) {
+            state.asleep_until = Some(tick);
+            self.0.0.wake.notify_one();
+        }
+    }
+
+    /// The opposite of [`watch`](Self::watch).
+    pub(crate) fn forget(&self, holding: &Holding) {
+        self.0.0.state().forget(holding.id);
+    }
+
+    /// Has a lock released in the background, again and again until the store has answered.
+    pub(crate) fn release(&self, handover: Handover) {
+        let mut state = self.0.0.state();
+        state.unsettled += 1;
+        state.releases.push(handover);
+        if state.releases.len() == 1 {
+            self.0.0.wake.notify_one();
+        }
+    }
+
+    /// Waits until all releases that were handed over are done, and returns how many are not when
+    /// `limit` is over.
+    pub(crate) async fn drain(&self, limit: Duration) -> usize {
+        let shared = &self.0.0;
+        let drained = async {
+            loop {
+                let done = shared.done.notified();
+                if shared.state().unsettled == 0 {
+                    break;
+                }
+                done.await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, drained).await;
+        shared.state().unsettled
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.state().closed = true;
+        self.0.wake.notify_one();
+    }
+}
+
+impl State {
+    fn forget(&mut self, id: u64) {
+        if let Some(entry) = self.leases.remove(&id) {
+            self.ticks.remove(&(entry.tick, id));
+        }
+    }
+}
+
+impl Shared {
+    /// A panic elsewhere leaves the state usable: each change to it is complete or not begun.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The leases to renew now. Those that have run out are lost.
+    fn due(&self, now: Instant) -> Vec<Arc<Holding>> {
+        let mut renewals = Vec::new();
+        let mut lost = Vec::new();
+        let mut state = self.state();
+        while let Some(&(tick, id)) = state.ticks.first().filter(|(tick, _)| *tick <= now) {
+            state.ticks.remove(&(tick, id));
+            let Some(entry) = state.leases.get_mut(&id) else {
+                continue;
+            };
+            let holding = Arc::clone(&entry.holding);
+            let action = holding.step(Event::Tick, now);
+            match holding.next_tick() {
+                Some(next) => {
+                    entry.tick = next;
+                    state.ticks.insert((next, id));
+                }
+                None => drop(state.leases.remove(&id)),
+            }
+            match action {
+                Action::Nothing => {}
+                Action::Renew => renewals.push(holding),
+                Action::Stop(cause) => lost.push((holding, cause)),
+            }
+        }
+        drop(state);
+        for (holding, cause) in lost {
+            holding.report_loss(cause);
+        }
+        renewals
+    }
+
+    /// Sends renewals and takes note of what became of them.
+    async fn renew(self: Arc<Self>, holdings: Vec<Arc<Holding>>) {
+        let renewals: Vec<Renewal> = holdings.iter().map(|holding| holding.renewal()).collect();
+        let sent = Instant::now();
+        let answers = self.store.renew(&renewals).await;
+        let now = Instant::now();
+        for (holding, answer) in holdings.iter().zip(answers) {
+            let event = match answer {
+                Ok(Owned::Yes) => Event::Renewed { sent },
+                Ok(Owned::No) => Event::NotOurs,
+                Err(error) => {
+                    holding.report_failed_renewal(&error, self.store.name());
+                    Event::RenewalFailed
+                }
+            };
+            if let Action::Stop(cause) = holding.step(event, now) {
+                holding.report_loss(cause);
+            } else if event == (Event::Renewed { sent }) {
+                holding.report_renewal();
+            }
+            self.reschedule(holding);
+        }
+    }
+
+    fn reschedule(&self, holding: &Holding) {
+        let id = holding.id;
+        let mut state = self.state();
+        let Some(entry) = state.leases.get_mut(&id) else {
+            return;
+        };
+        match holding.next_tick() {
+            Some(next) => {
+                let before = std::mem::replace(&mut entry.tick, next);
+                state.ticks.remove(&(before, id));
+                state.ticks.insert((next, id));
+                if state.asleep_until.is_none_or(|until| next < until) {
+                    self.wake.notify_one();
+                }
+            }
+            None => state.forget(id),
+        }
+    }
+
+    /// Releases a lock, again and again until the store has answered or the lease has run out.
+    async fn release(self: Arc<Self>, mut handover: Handover) {
+        let (mut pause, longest) = RELEASE_PAUSE;
+        let key = &handover.release.key;
+        loop {
+            let answer = self.store.release(&handover.release).await;
+            let now = Instant::now();
+            let give_up = now + pause >= handover.until;
+            match &answer {
+                Ok(owned) => tracing::debug!(%key, owned = ?owned, "released in the background"),
+                Err(error) if give_up => {
+                    tracing::warn!(%key, store = self.store.name(), %error, "could not release a lock; it expires by itself");
+                }
+                Err(error) => tracing::debug!(%key, %error, "could not release a lock yet"),
+            }
+            let settled = answer.is_ok() || give_up;
+            if let Some(first) = handover.first.take() {
+                let _ = first.send(answer);
+            }
+            if settled {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+        self.state().unsettled -= 1;
+        self.done.notify_waiters();
+        self.wake.notify_one();
+    }
+}
+
+async fn run(shared: Arc<Shared>) {
+    loop {
+        for batch in shared.due(Instant::now()).chunks(BATCH) {
+            tokio::spawn(Arc::clone(&shared).renew(batch.to_vec()));
+        }
+        let (releases, next) = {
+            let mut state = shared.state();
+            if state.closed && state.unsettled == 0 {
+                return;
+            }
+            state.asleep_until = state.ticks.first().map(|(tick, _)| *tick);
+            (std::mem::take(&mut state.releases), state.asleep_until)
+        };
+        for handover in releases {
+            tokio::spawn(Arc::clone(&shared).release(handover));
+        }
+        let sleep = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(next.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.wake.notified() => {}
+            () = sleep => {}
+        }
+    }
+}
