@@ -99,23 +99,15 @@ pub enum LockError {
 
 impl LockError {
     pub(crate) fn invalid_key(key: Key, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::InvalidKey {
-            key,
-            reason: reason.into(),
-        }
+        Self::InvalidKey { key, reason: reason.into() }
     }
 
     pub(crate) fn invalid_option(key: Key, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::InvalidOption {
-            key,
-            reason: reason.into(),
-        }
+        Self::InvalidOption { key, reason: reason.into() }
     }
 
     pub(crate) fn not_configured(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::NotConfigured {
-            reason: reason.into(),
-        }
+        Self::NotConfigured { reason: reason.into() }
     }
 
     /// The lock that this is about, where there is one.
@@ -234,10 +226,9 @@ impl fmt::Display for Busy<'_> {
             write!(f, " after {:.1?} of waiting", self.waited)?;
         }
         match (self.holder, self.retry_after) {
-            (Some(holder), Some(left)) => write!(
-                f,
-                "; held by {holder:?}, whose lease ends in {left:.1?} unless renewed"
-            ),
+            (Some(holder), Some(left)) => {
+                write!(f, "; held by {holder:?}, whose lease ends in {left:.1?} unless renewed")
+            }
             (Some(holder), None) => {
                 write!(
                     f,
@@ -288,10 +279,6 @@ mod tests {
             busy(Some("ab"), Some(Duration::from_secs(3))).to_string(),
             r#"lock "k" is busy; held by "ab", whose lease ends in 3.0s unless renewed"#
         );
-        assert!(
-            busy(Some("ab"), None)
-                .to_string()
-                .contains("without an expiry")
-        );
+        assert!(busy(Some("ab"), None).to_string().contains("without an expiry"));
     }
 }

@@ -38,12 +38,7 @@ impl LockGuard {
         min_hold: Option<Duration>,
     ) -> Self {
         manager.watchdog().watch(&holding);
-        Self {
-            manager,
-            holding,
-            min_hold: min_hold.unwrap_or_default(),
-            owed: true,
-        }
+        Self { manager, holding, min_hold: min_hold.unwrap_or_default(), owed: true }
     }
 
     /// What is locked.
@@ -147,7 +142,7 @@ impl LockGuard {
         match answer {
             Ok(Owned::Yes) => {
                 self.owed = false;
-                tracing::debug!(key = %self.key(), template = self.holding.template, "released");
+                self.holding.report_release();
                 Ok(())
             }
             Ok(Owned::No) => {
@@ -157,14 +152,9 @@ impl LockGuard {
             }
             Err(source) => {
                 let store = self.manager.store_name();
-                tracing::warn!(key = %self.key(), %store, error = %source, "could not release a lock yet");
+                self.holding.report_failed_release(&source, &store);
                 let key = Some(self.key().clone());
-                Err(LockError::Unavailable {
-                    key,
-                    step: Step::Release,
-                    store,
-                    source,
-                })
+                Err(LockError::Unavailable { key, step: Step::Release, store, source })
             }
         }
     }
@@ -174,18 +164,12 @@ impl LockGuard {
         let (first, answer) = oneshot::channel();
         self.owed = false;
         self.manager.watchdog().release(self.handover(Some(first)));
-        answer
-            .await
-            .unwrap_or_else(|_| Err(StoreError::Unknown("the watchdog has ended".into())))
+        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown("the watchdog has ended".into())))
     }
 
     fn handover(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) -> Handover {
         let until = Instant::now() + self.holding.terms.ttl;
-        Handover {
-            release: self.order(),
-            until,
-            first,
-        }
+        Handover { release: self.order(), template: self.holding.template, until, first }
     }
 
     fn order(&self) -> Release {
@@ -238,9 +222,7 @@ impl Lease {
     /// or was released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.0
-            .get()
-            .map_or(Duration::ZERO, |holding| holding.remaining())
+        self.0.get().map_or(Duration::ZERO, |holding| holding.remaining())
     }
 
     /// Whether the lease is lost. Also true when its time is over and nobody has noticed yet.
@@ -267,8 +249,6 @@ impl Lease {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
+        f.debug_struct("Lease").field("remaining", &self.remaining()).finish_non_exhaustive()
     }
 }

@@ -21,31 +21,33 @@ pub(crate) struct Holding {
     pub(crate) template: Option<&'static str>,
     pub(crate) token: Token,
     pub(crate) terms: Terms,
+    /// How long the holder waited for it.
+    waited: Duration,
     since: Instant,
     state: Mutex<LeaseState>,
     lost: Notify,
 }
 
 impl Holding {
-    /// A lease that was granted by a request sent after `sent`.
+    /// The lease of a request that began at `started` and was granted by what it sent after `sent`.
     pub(crate) fn new(
         key: Key,
         template: Option<&'static str>,
         token: Token,
         terms: Terms,
+        started: Instant,
         sent: Instant,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let state = Mutex::new(LeaseState::granted(terms, sent, token.seed()));
         Self {
-            id,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             key,
             template,
             token,
             terms,
+            waited: started.elapsed(),
             since: sent,
-            state,
+            state: Mutex::new(LeaseState::granted(terms, sent, token.seed())),
             lost: Notify::new(),
         }
     }
@@ -105,30 +107,40 @@ impl Holding {
 
     pub(crate) fn renewal(&self) -> Renewal {
         let patience = self.state().patience();
-        Renewal {
-            key: self.key.clone(),
-            token: self.token,
-            ttl: self.terms.ttl,
-            patience,
-        }
+        Renewal { key: self.key.clone(), token: self.token, ttl: self.terms.ttl, patience }
     }
 
     pub(crate) fn lost_error(&self, cause: LossCause) -> LockError {
-        LockError::Lost {
-            key: self.key.clone(),
-            cause,
-        }
+        LockError::Lost { key: self.key.clone(), cause }
     }
 
-    pub(crate) fn report_loss(&self, cause: LossCause) {
-        tracing::warn!(key = %self.key, template = self.template, held = ?self.held_for(), %cause, "lost");
+    pub(crate) fn report_grant(&self) {
+        let Self { key, template, waited, .. } = self;
+        tracing::debug!(%key, template, ?waited, "acquired");
     }
 
     pub(crate) fn report_renewal(&self) {
-        tracing::debug!(key = %self.key, template = self.template, held = ?self.held_for(), "renewed");
+        let Self { key, template, waited, .. } = self;
+        tracing::debug!(%key, template, ?waited, held = ?self.held_for(), "renewed");
     }
 
     pub(crate) fn report_failed_renewal(&self, error: &StoreError, store: &str) {
-        tracing::warn!(key = %self.key, template = self.template, store, %error, "could not renew yet");
+        let Self { key, template, waited, .. } = self;
+        tracing::warn!(%key, template, ?waited, held = ?self.held_for(), store, %error, "could not renew yet");
+    }
+
+    pub(crate) fn report_loss(&self, cause: LossCause) {
+        let Self { key, template, waited, .. } = self;
+        tracing::warn!(%key, template, ?waited, held = ?self.held_for(), %cause, "lost");
+    }
+
+    pub(crate) fn report_release(&self) {
+        let Self { key, template, waited, .. } = self;
+        tracing::debug!(%key, template, ?waited, held = ?self.held_for(), "released");
+    }
+
+    pub(crate) fn report_failed_release(&self, error: &StoreError, store: &str) {
+        let Self { key, template, waited, .. } = self;
+        tracing::warn!(%key, template, ?waited, held = ?self.held_for(), store, %error, "could not release yet");
     }
 }

@@ -24,10 +24,9 @@ impl From<&LockError> for Answer {
     fn from(error: &LockError) -> Self {
         let (status, text) = match error {
             LockError::Busy { .. } => (409, "somebody else is at it, try again later"),
-            LockError::Lost { .. } => (
-                503,
-                "the lock was lost on the way, the work may be half done",
-            ),
+            LockError::Lost { .. } => {
+                (503, "the lock was lost on the way, the work may be half done")
+            }
             LockError::Unavailable { .. } | LockError::NotConfigured { .. } => {
                 (503, "locks are not available")
             }
@@ -40,11 +39,7 @@ impl From<&LockError> for Answer {
             LockError::Busy { retry_after, .. } => retry_after.map(whole_seconds),
             _ => None,
         };
-        Self {
-            status,
-            retry_after,
-            text,
-        }
+        Self { status, retry_after, text }
     }
 }
 
@@ -63,18 +58,12 @@ mod axum {
 
     impl IntoResponse for LockError {
         fn into_response(self) -> Response {
-            let Answer {
-                status,
-                retry_after,
-                text,
-            } = Answer::from(&self);
+            let Answer { status, retry_after, text } = Answer::from(&self);
             let mut response = text.into_response();
             *response.status_mut() =
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             if let Some(seconds) = retry_after {
-                response
-                    .headers_mut()
-                    .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
             response
         }
@@ -106,16 +95,12 @@ mod actix_web {
         }
 
         fn error_response(&self) -> HttpResponse {
-            let Answer {
-                retry_after, text, ..
-            } = Answer::from(self);
+            let Answer { retry_after, text, .. } = Answer::from(self);
             let mut response = HttpResponse::build(self.status_code());
             if let Some(seconds) = retry_after {
                 response.insert_header((header::RETRY_AFTER, seconds));
             }
-            response
-                .content_type(header::ContentType::plaintext())
-                .body(text)
+            response.content_type(header::ContentType::plaintext()).body(text)
         }
     }
 
@@ -147,10 +132,7 @@ mod tests {
     fn busy_is_a_conflict_and_says_when_to_try_again() {
         assert_eq!(answer(None).status, 409);
         assert_eq!(answer(None).retry_after, None);
-        assert_eq!(
-            answer(Some(Duration::from_millis(2_001))).retry_after,
-            Some(3)
-        );
+        assert_eq!(answer(Some(Duration::from_millis(2_001))).retry_after, Some(3));
         assert_eq!(answer(Some(Duration::ZERO)).retry_after, Some(1));
     }
 }

@@ -120,11 +120,7 @@ impl KeyParts {
 
     fn add(mut self, name: &str, value: fmt::Arguments<'_>, push: fn(&mut String, char)) -> Self {
         let start = self.key.len();
-        let mut writer = Value {
-            key: &mut self.key,
-            bytes: 0,
-            push,
-        };
+        let mut writer = Value { key: &mut self.key, bytes: 0, push };
         let written = writer.write_fmt(value);
         let length = writer.bytes;
         let problem = match written {
@@ -186,11 +182,7 @@ mod tests {
 
     fn pair(a: &str, b: &str) -> String {
         let parts = KeyParts::new().value("a", format_args!("{a}")).text(":");
-        parts
-            .value("b", format_args!("{b}"))
-            .build()
-            .unwrap()
-            .to_string()
+        parts.value("b", format_args!("{b}")).build().unwrap().to_string()
     }
 
     #[test]
@@ -217,12 +209,8 @@ mod tests {
 
     #[test]
     fn bad_values_are_named() {
-        let key = |value: &str| {
-            KeyParts::new()
-                .text("a:")
-                .value("id", format_args!("{value}"))
-                .build()
-        };
+        let key =
+            |value: &str| KeyParts::new().text("a:").value("id", format_args!("{value}")).build();
         let error = |value: &str| key(value).unwrap_err().to_string();
         assert!(error("").contains("`<id>` is empty"), "{}", error(""));
         assert!(error(&"x".repeat(513)).contains("`<id>` is longer than 512 bytes"));

@@ -1,5 +1,6 @@
 //! stub docs
 
+mod acquire;
 mod error;
 mod guard;
 mod held;

@@ -68,11 +68,8 @@ impl LockManager {
     }
 
     /// A manager with other options than the default ones.
-    #[must_use]
     pub fn builder() -> Builder {
-        Builder {
-            timeout: DEFAULT_TIMEOUT,
-        }
+        Builder { timeout: DEFAULT_TIMEOUT }
     }
 
     /// A manager whose locks are known in this process only, for tests and local runs.
@@ -93,10 +90,7 @@ impl LockManager {
     ///
     /// [`LockError::NotConfigured`] when none was.
     pub fn global() -> Result<Self, LockError> {
-        let installed = INSTALLED
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let installed = INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();
         installed.ok_or_else(|| {
             LockError::not_configured(
                 "no manager is installed; call `LockManager::connect(url).await?.install()` at start, \
@@ -160,9 +154,7 @@ impl LockManager {
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockManager")
-            .field("store", &self.0.store_name)
-            .finish_non_exhaustive()
+        f.debug_struct("LockManager").field("store", &self.0.store_name).finish_non_exhaustive()
     }
 }
 
@@ -199,10 +191,7 @@ impl Builder {
             Place::Client(client) => client,
         };
         let store = RedisStore::new(&client, self.timeout).map_err(LockError::not_configured)?;
-        store
-            .check()
-            .await
-            .map_err(|source| unreachable(store.name(), source))?;
+        store.check().await.map_err(|source| unreachable(store.name(), source))?;
         Ok(self.store(store))
     }
 
@@ -221,12 +210,7 @@ impl Builder {
 }
 
 fn unreachable(store: &str, source: StoreError) -> LockError {
-    LockError::Unavailable {
-        key: None,
-        step: Step::Connect,
-        store: store.into(),
-        source,
-    }
+    LockError::Unavailable { key: None, step: Step::Connect, store: store.into(), source }
 }
 
 /// Where locks are kept: a URL, or a [`redis::Client`] that was made with settings which a URL

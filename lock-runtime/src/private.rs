@@ -26,10 +26,6 @@ pub fn request_on(
 }
 
 /// The key that an expression gives.
-#[expect(
-    clippy::missing_errors_doc,
-    reason = "a `Result` so that it fits where a template's key does"
-)]
 pub fn key(key: impl Into<Key>) -> Result<Key, LockError> {
     Ok(key.into())
 }
@@ -104,7 +100,7 @@ impl<R> Probe<R> {
 impl<T, E> Probe<Result<T, E>> {
     /// An `Err` is a failure. Being inherent, this is found before [`AnyOutput::is_failure`].
     #[must_use]
-    pub fn is_failure(self) -> fn(&Result<T, E>) -> bool {
+    pub fn is_failure(&self) -> fn(&Result<T, E>) -> bool {
         Result::is_err
     }
 }
@@ -112,11 +108,11 @@ impl<T, E> Probe<Result<T, E>> {
 /// The answer of a [`Probe`] for all other types: no value is known to be a failure.
 pub trait AnyOutput<R> {
     /// Never a failure.
-    fn is_failure(self) -> fn(&R) -> bool;
+    fn is_failure(&self) -> fn(&R) -> bool;
 }
 
 impl<R> AnyOutput<R> for Probe<R> {
-    fn is_failure(self) -> fn(&R) -> bool {
+    fn is_failure(&self) -> fn(&R) -> bool {
         |_| false
     }
 }

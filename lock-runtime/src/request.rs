@@ -1,27 +1,16 @@
-//! One acquisition: its options, its attempts, and what becomes of one that is abandoned.
+//! [`LockRequest`]: the options of one lock, and whether they make sense.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime;
-use tokio::sync::oneshot;
-
-use crate::error::Step;
+use crate::acquire::Acquisition;
 use crate::guard::{Lease, LockGuard};
-use crate::holding::Holding;
-use crate::lease::{MAX_DURATION, MIN_TTL, MIN_TTL_UNRENEWED, Terms, validity};
-use crate::store::{Acquired, Claim, Owned, Release, StoreError};
-use crate::watchdog::{Handover, Watchdog};
-use crate::{Key, LockError, LockManager, Token, held};
+use crate::lease::{MAX_DURATION, MIN_TTL, MIN_TTL_UNRENEWED, Terms};
+use crate::{Key, LockError, LockManager, held};
 
-/// How many timeouts long a waiting request puts up with a store that does not answer.
-const MAX_OUTAGE: u32 = 5;
-/// Pause after a failed attempt of a waiting request.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Time to live of a lease for which none was given.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
@@ -76,11 +65,7 @@ enum Wait {
 
 impl LockRequest {
     pub(crate) fn new(manager: Result<LockManager, LockError>, key: Key) -> Self {
-        let terms = Terms {
-            ttl: DEFAULT_TTL,
-            renew: true,
-            max_hold: None,
-        };
+        let terms = Terms { ttl: DEFAULT_TTL, renew: true, max_hold: None };
         let wait = Wait::AtMost(Duration::ZERO);
         let lease = Lease::default();
         Self(Box::new(Options {
@@ -103,10 +88,7 @@ impl LockRequest {
     ) -> Self {
         let (key, bad_key) = match key {
             Ok(key) => (key, None),
-            Err(error) => (
-                error.key().cloned().unwrap_or_else(|| template.into()),
-                Some(error),
-            ),
+            Err(error) => (error.key().cloned().unwrap_or_else(|| template.into()), Some(error)),
         };
         let mut request = Self::new(manager, key);
         request.0.bad_key = bad_key;
@@ -168,15 +150,7 @@ impl LockRequest {
         if let Some(error) = options.bad_key {
             return Err(error);
         }
-        let Options {
-            key,
-            template,
-            terms,
-            min_hold,
-            wait,
-            lease,
-            ..
-        } = options;
+        let Options { key, template, terms, min_hold, wait, lease, .. } = options;
         key.check()?;
         check(&terms, min_hold).map_err(|reason| LockError::invalid_option(key.clone(), reason))?;
         manager.check_open()?;
@@ -189,23 +163,20 @@ impl LockRequest {
             Wait::AtMost(limit) => started.checked_add(limit),
             Wait::Forever => None,
         };
-        let granted = claim(&manager, &key, &terms, started, wait_until).await;
-        let waited = started.elapsed();
-        match granted {
-            Ok((token, sent)) => {
-                tracing::debug!(%key, template, ?waited, "acquired");
-                let holding = Arc::new(Holding::new(key, template, token, terms, sent));
+        let (manager, terms) = (&manager, options.terms);
+        let request = Acquisition { manager, key: &key, template, terms, started, wait_until };
+        match request.run().await {
+            Ok(holding) => {
+                holding.report_grant();
                 lease.begin(&holding);
-                Ok(LockGuard::new(manager, holding, min_hold))
+                Ok(LockGuard::new(manager.clone(), holding, min_hold))
             }
             Err(error) => {
+                let waited = started.elapsed();
                 match &error {
-                    LockError::Busy {
-                        holder,
-                        retry_after,
-                        ..
-                    } => {
-                        tracing::debug!(%key, template, ?waited, holder = holder.as_deref(), ?retry_after, "busy");
+                    LockError::Busy { holder, retry_after, .. } => {
+                        let holder = holder.as_deref();
+                        tracing::debug!(%key, template, ?waited, holder, ?retry_after, "busy");
                     }
                     error => tracing::warn!(%key, template, ?waited, %error, "could not acquire"),
                 }
@@ -226,18 +197,12 @@ impl IntoFuture for LockRequest {
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockRequest")
-            .field("key", &self.0.key)
-            .finish_non_exhaustive()
+        f.debug_struct("LockRequest").field("key", &self.0.key).finish_non_exhaustive()
     }
 }
 
 fn check(terms: &Terms, min_hold: Option<Duration>) -> Result<(), Cow<'static, str>> {
-    let Terms {
-        ttl,
-        renew,
-        max_hold,
-    } = *terms;
+    let Terms { ttl, renew, max_hold } = *terms;
     if renew && ttl < MIN_TTL {
         return Err(format!(
             "a ttl of {ttl:?} leaves no time to renew it: the least is {MIN_TTL:?}, or {MIN_TTL_UNRENEWED:?} without renewal"
@@ -246,7 +211,7 @@ fn check(terms: &Terms, min_hold: Option<Duration>) -> Result<(), Cow<'static, s
     }
     if ttl < MIN_TTL_UNRENEWED {
         return Err(
-            format!("a ttl of {ttl:?} is too short: the least is {MIN_TTL_UNRENEWED:?}").into(),
+            format!("a ttl of {ttl:?} is too short: the least is {MIN_TTL_UNRENEWED:?}").into()
         );
     }
     for (name, duration) in [("ttl", Some(ttl)), ("max_hold", max_hold)] {
@@ -258,163 +223,13 @@ fn check(terms: &Terms, min_hold: Option<Duration>) -> Result<(), Cow<'static, s
         return Err("a `max_hold` of zero leaves no time to hold it".into());
     }
     match (min_hold, max_hold) {
-        (Some(least), _) if least > ttl => Err(
-            "`min_hold` is longer than `ttl`, after which the key of a crashed holder is free"
-                .into(),
-        ),
+        (Some(least), _) if least > ttl => {
+            Err("`min_hold` is longer than `ttl`, after which the key of a crashed holder is free"
+                .into())
+        }
         (Some(least), Some(limit)) if least > limit => {
             Err("`min_hold` is longer than `max_hold`".into())
         }
         _ => Ok(()),
-    }
-}
-
-/// Asks the store until it has granted the lock or refused it for good: the token that holds it,
-/// and an instant before the request was sent.
-async fn claim(
-    manager: &LockManager,
-    key: &Key,
-    terms: &Terms,
-    started: Instant,
-    wait_until: Option<Instant>,
-) -> Result<(Token, Instant), LockError> {
-    let unavailable = |source| LockError::Unavailable {
-        key: Some(key.clone()),
-        step: Step::Acquire,
-        store: manager.store_name(),
-        source,
-    };
-    manager
-        .watchdog()
-        .start()
-        .map_err(|error| unavailable(StoreError::Refused(error.into())))?;
-    let max_outage = manager.timeout() * MAX_OUTAGE;
-    let mut failing_since = None;
-    let mut reconnected = false;
-    loop {
-        // Each attempt has its own token: a request that was given up may still arrive.
-        let token = Token::random().map_err(unavailable)?;
-        let claim = Claim {
-            key: key.clone(),
-            token,
-            ttl: terms.ttl,
-            wait_until,
-        };
-        let attempt = Attempt {
-            watchdog: manager.watchdog(),
-            claim: &claim,
-            open: true,
-        };
-        let asked = Instant::now();
-        let error = match manager.store().acquire(&claim).await {
-            Ok(Acquired::Granted { sent }) => {
-                if sent.elapsed() < validity(terms.ttl) {
-                    attempt.settle();
-                    return Ok((token, sent));
-                }
-                StoreError::Unknown("the answer came when the lease had run out".into())
-            }
-            Ok(Acquired::Busy { holder, expires_in }) => {
-                attempt.settle();
-                let waited = if wait_until.is_some_and(|until| until <= started) {
-                    Duration::ZERO
-                } else {
-                    started.elapsed()
-                };
-                return Err(LockError::Busy {
-                    key: key.clone(),
-                    waited,
-                    holder,
-                    retry_after: expires_in,
-                });
-            }
-            Ok(Acquired::NotALock { kind }) => {
-                attempt.settle();
-                let reason = format!("something else is kept there (a {kind}); use another key");
-                return Err(LockError::invalid_key(key.clone(), reason));
-            }
-            Err(error) => error,
-        };
-        let disconnected = matches!(error, StoreError::Disconnected(_));
-        if error.may_have_run() {
-            // The next attempt must not find this one in its way.
-            let freed = attempt.abandon();
-            if disconnected || wait_until.is_none_or(|until| until > Instant::now()) {
-                let _ = freed.await;
-            }
-        } else {
-            attempt.settle();
-        }
-
-        // A store that had answered until now, while the request waited, begins a new outage.
-        let since = *failing_since.get_or_insert(asked);
-        let since = if asked.elapsed() > max_outage {
-            Instant::now()
-        } else {
-            since
-        };
-        failing_since = Some(since);
-        let may_wait = wait_until.is_none_or(|until| Instant::now() + RETRY_PAUSE < until);
-        if matches!(error, StoreError::Refused(_)) {
-            return Err(unavailable(error));
-        } else if disconnected && !reconnected {
-            // The connection may have been dead for long; a fresh one shows whether the store is.
-            reconnected = true;
-        } else if may_wait && since.elapsed() < max_outage {
-            tokio::time::sleep(RETRY_PAUSE).await;
-        } else {
-            return Err(unavailable(error));
-        }
-    }
-}
-
-/// An attempt that may have taken the lock. Dropped before it is settled, it gives the lock back.
-struct Attempt<'a> {
-    watchdog: &'a Watchdog,
-    claim: &'a Claim,
-    open: bool,
-}
-
-impl Attempt<'_> {
-    /// The outcome is known.
-    fn settle(mut self) {
-        self.open = false;
-    }
-
-    /// The outcome is unknown: gives the lock back, and tells when that was tried once.
-    fn abandon(mut self) -> oneshot::Receiver<Result<Owned, StoreError>> {
-        self.open = false;
-        let (first, freed) = oneshot::channel();
-        self.release(Some(first));
-        freed
-    }
-
-    fn release(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
-        let after = runtime::Handle::try_current()
-            .ok()
-            .map(|runtime| runtime.id());
-        let Claim {
-            key, token, ttl, ..
-        } = self.claim;
-        tracing::info!(%key, "abandoned");
-        let release = Release {
-            key: key.clone(),
-            token: *token,
-            keep: None,
-            after,
-        };
-        self.watchdog.release(Handover {
-            release,
-            until: Instant::now() + *ttl,
-            first,
-        });
-    }
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        if self.open {
-            self.release(None);
-        }
     }
 }

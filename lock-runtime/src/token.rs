@@ -39,9 +39,7 @@ impl Token {
 
     /// A number that differs from token to token, for choices that need not be secret.
     pub(crate) fn seed(&self) -> u64 {
-        self.0
-            .iter()
-            .fold(0, |seed, &digit| seed.rotate_left(5) ^ u64::from(digit))
+        self.0.iter().fold(0, |seed, &digit| seed.rotate_left(5) ^ u64::from(digit))
     }
 
     /// The token as it stands in the store.

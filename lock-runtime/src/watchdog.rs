@@ -62,6 +62,8 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(crate) release: Release,
+    /// The template of its key.
+    pub(crate) template: Option<&'static str>,
     /// When the lease has run out on the server in any case, and trying becomes pointless.
     pub(crate) until: Instant,
     /// For whoever waits for the first attempt.
@@ -87,9 +89,7 @@ impl Watchdog {
         let shared = &self.0.0;
         let mut state = shared.state();
         if !state.started {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let run = run(Arc::clone(shared));
             thread::Builder::new()
                 .name("lock-watchdog".into())
@@ -105,13 +105,7 @@ impl Watchdog {
             return;
         };
         let mut state = self.0.0.state();
-        state.leases.insert(
-            holding.id,
-            Entry {
-                holding: Arc::clone(holding),
-                tick,
-            },
-        );
+        state.leases.insert(holding.id, Entry { holding: Arc::clone(holding), tick });
         state.ticks.insert((tick, holding.id));
         if state.asleep_until.is_none_or(|until| tick < until) {
             state.asleep_until = Some(tick);
@@ -251,17 +245,20 @@ impl Shared {
     /// Releases a lock, again and again until the store has answered or the lease has run out.
     async fn release(self: Arc<Self>, mut handover: Handover) {
         let (mut pause, longest) = RELEASE_PAUSE;
-        let key = &handover.release.key;
+        let Handover { release, template, .. } = &handover;
+        let (key, template, store) = (release.key.clone(), *template, self.store.name());
         loop {
             let answer = self.store.release(&handover.release).await;
             let now = Instant::now();
             let give_up = now + pause >= handover.until;
             match &answer {
-                Ok(owned) => tracing::debug!(%key, owned = ?owned, "released in the background"),
+                Ok(_) => tracing::debug!(%key, template, "released"),
                 Err(error) if give_up => {
-                    tracing::warn!(%key, store = self.store.name(), %error, "could not release a lock; it expires by itself");
+                    tracing::warn!(%key, template, store, %error, "could not release, left to expire");
                 }
-                Err(error) => tracing::debug!(%key, %error, "could not release a lock yet"),
+                Err(error) => {
+                    tracing::debug!(%key, template, store, %error, "could not release yet");
+                }
             }
             let settled = answer.is_ok() || give_up;
             if let Some(first) = handover.first.take() {

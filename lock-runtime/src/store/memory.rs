@@ -52,16 +52,11 @@ impl Locks {
             self.sweep_at = self.by_key.len() * 2 + 64;
         }
         let lock = self.by_key.entry(claim.key.clone()).or_default();
-        match lock.held() {
-            Some(held) => Err((held, Arc::clone(&lock.freed))),
-            None => {
-                lock.held = Some(Held {
-                    by: claim.token,
-                    until: Instant::now() + claim.ttl,
-                });
-                Ok(())
-            }
+        if let Some(held) = lock.held() {
+            return Err((held, Arc::clone(&lock.freed)));
         }
+        lock.held = Some(Held { by: claim.token, until: Instant::now() + claim.ttl });
+        Ok(())
     }
 
     /// The hold of `token`, if it has one.
@@ -111,20 +106,11 @@ impl MemoryStore {
                 Ok(()) => return Acquired::Granted { sent },
                 Err(busy) => busy,
             };
-            let until = claim
-                .wait_until
-                .map_or(held.until, |until| until.min(held.until));
+            let until = claim.wait_until.map_or(held.until, |until| until.min(held.until));
             let told = until > sent && timeout_at(until.into(), freed.notified()).await.is_ok();
-            if !told
-                && claim
-                    .wait_until
-                    .is_some_and(|until| until <= Instant::now())
-            {
+            if !told && claim.wait_until.is_some_and(|until| until <= Instant::now()) {
                 let expires_in = Some(held.until.saturating_duration_since(Instant::now()));
-                return Acquired::Busy {
-                    holder: Some(held.by.to_string().into()),
-                    expires_in,
-                };
+                return Acquired::Busy { holder: Some(held.by.to_string().into()), expires_in };
             }
         }
     }
@@ -149,9 +135,7 @@ impl Store for MemoryStore {
     }
 
     fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
-        let Release {
-            key, token, keep, ..
-        } = release;
+        let Release { key, token, keep, .. } = release;
         let mut locks = self.locks();
         let owned = match keep {
             Some(keep) => locks.renew(key, *token, *keep),

@@ -6,7 +6,7 @@ mod script;
 
 use std::time::{Duration, Instant};
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, Value};
+use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, Value};
 
 use self::connection::{Connection, Connections};
 use self::script::Script;
@@ -16,8 +16,8 @@ static LOOK: Script = Script::new(include_str!("redis/lua/look.lua"));
 static RENEW: Script = Script::new(include_str!("redis/lua/renew.lua"));
 static RELEASE: Script = Script::new(include_str!("redis/lua/release.lua"));
 
-/// Bounds of the pause before a waiter asks again.
-const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(150));
+/// The pause before a waiter asks again: so long, and up to so much longer.
+const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(100));
 
 /// Keeps locks in one Redis server, each as a string with an expiry: the token of its holder.
 #[derive(Debug)]
@@ -33,17 +33,13 @@ impl RedisStore {
         let known = ["redis", "valkey", "redis+unix", "valkey+unix", "unix"];
         match scheme {
             "rediss" | "valkeys" if !cfg!(feature = "tls") => {
-                return Err(format!(
-                    "{scheme}:// needs the feature `tls` of lock-runtime"
-                ));
+                return Err(format!("{scheme}:// needs the feature `tls` of lock-runtime"));
             }
             "rediss" | "valkeys" => {}
             scheme if known.contains(&scheme) => {}
             // The rest of the text is not quoted: it may contain a password.
             "" => {
-                return Err(
-                    "the URL has no scheme; write it as in redis://localhost:6379/0".into(),
-                );
+                return Err("the URL has no scheme; write it as in redis://localhost:6379/0".into());
             }
             scheme => {
                 return Err(format!(
@@ -59,9 +55,10 @@ impl RedisStore {
         let info = url.into_connection_info().map_err(invalid)?;
         let settings = info.redis_settings().clone();
         // Disconnects are noticed at once with RESP3, so it is used unless the URL says otherwise.
-        let settings = match url.contains("protocol=") {
-            true => settings,
-            false => settings.set_protocol(redis::ProtocolVersion::RESP3),
+        let settings = if url.contains("protocol=") {
+            settings
+        } else {
+            settings.set_protocol(redis::ProtocolVersion::RESP3)
         };
         Client::open(info.set_redis_settings(settings)).map_err(invalid)
     }
@@ -89,9 +86,8 @@ impl RedisStore {
                 return Ok(Acquired::Granted { sent });
             }
             let found = found(LOOK.call(&connection, &claim.key, &[]).await?)?;
-            let left = claim
-                .wait_until
-                .map(|until| until.saturating_duration_since(Instant::now()));
+            let left =
+                claim.wait_until.map(|until| until.saturating_duration_since(Instant::now()));
             match found {
                 Acquired::Busy { expires_in, .. } if left.is_none_or(|left| !left.is_zero()) => {
                     // One millisecond more than the holder has left, since that is rounded.
@@ -113,14 +109,8 @@ impl RedisStore {
             .iter()
             .zip(&ttls)
             .map(|(lease, ttl)| (&lease.key, [lease.token.as_bytes(), ttl.as_bytes()]));
-        let patience = leases
-            .iter()
-            .map(|lease| lease.patience)
-            .min()
-            .unwrap_or_default();
-        let replies = RENEW
-            .call_each(&*self.connections.here()?, calls, patience)
-            .await?;
+        let patience = leases.iter().map(|lease| lease.patience).min().unwrap_or_default();
+        let replies = RENEW.call_each(&*self.connections.here()?, calls, patience).await?;
         Ok(replies.into_iter().map(|reply| owned(&reply?)).collect())
     }
 
@@ -148,10 +138,7 @@ impl Store for RedisStore {
         Box::pin(async {
             self.renew_batch(leases).await.unwrap_or_else(|error| {
                 let text = error.to_string();
-                leases
-                    .iter()
-                    .map(|_| Err(StoreError::Unknown(text.clone().into())))
-                    .collect()
+                leases.iter().map(|_| Err(StoreError::Unknown(text.clone().into()))).collect()
             })
         })
     }
@@ -161,9 +148,8 @@ impl Store for RedisStore {
             // Commands of one connection are executed in their order, so on the connection of the
             // request the release cannot overtake it. On another it might, but when the first one
             // does not answer, this is what is left, and the lock's own expiry behind it.
-            if let Some(connection) = release
-                .after
-                .and_then(|runtime| self.connections.of(runtime))
+            if let Some(connection) = release.after.and_then(|runtime| self.connections.of(runtime))
+                && connection.is_open()
                 && let Ok(owned) = self.release_on(&connection, release).await
             {
                 return Ok(owned);
@@ -191,17 +177,14 @@ fn millis(duration: Duration) -> String {
 
 fn pause() -> Result<Duration, StoreError> {
     let random = getrandom::u32().map_err(|error| StoreError::Refused(error.into()))?;
-    let (shortest, longest) = POLL;
-    Ok(shortest + (longest - shortest).mul_f64(f64::from(random) / f64::from(u32::MAX)))
+    let (shortest, more) = POLL;
+    Ok(shortest + more.mul_f64(f64::from(random) / f64::from(u32::MAX)))
 }
 
 /// Takes the lock if its key is free: one command, which gives the key its expiry, too.
 async fn set(connection: &Connection, claim: &Claim) -> Result<bool, StoreError> {
-    let mut command = redis::cmd("SET");
-    command
-        .arg(claim.key.as_str())
-        .arg(claim.token.as_bytes())
-        .arg("NX");
+    let mut command = Cmd::with_capacity(6, 128);
+    command.arg("SET").arg(claim.key.as_str()).arg(claim.token.as_bytes()).arg("NX");
     command.arg("PX").arg(millis(claim.ttl));
     match connection.call(&command).await? {
         Value::Okay => Ok(true),
@@ -213,10 +196,7 @@ async fn set(connection: &Connection, claim: &Claim) -> Result<bool, StoreError>
 /// What `look.lua` says of a key that was not free.
 fn found(reply: Value) -> Result<Acquired, StoreError> {
     match reply {
-        Value::Nil => Ok(Acquired::Busy {
-            holder: None,
-            expires_in: Some(Duration::ZERO),
-        }),
+        Value::Nil => Ok(Acquired::Busy { holder: None, expires_in: Some(Duration::ZERO) }),
         Value::Array(found) => match &found[..] {
             [Value::SimpleString(kind)] => Ok(Acquired::NotALock { kind: kind.clone() }),
             [Value::BulkString(holder), Value::Int(ms)] => Ok(Acquired::Busy {

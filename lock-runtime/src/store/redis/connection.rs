@@ -35,24 +35,14 @@ impl Connections {
     pub(super) fn new(client: &Client, timeout: Duration) -> Result<Self, RedisError> {
         let info = client.get_connection_info();
         let tcp = TcpSettings::default().set_nodelay(true);
-        let redis = info
-            .redis_settings()
-            .clone()
-            .set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION"));
+        let redis =
+            info.redis_settings().clone().set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION"));
         let client = Client::open(info.clone().set_tcp_settings(tcp).set_redis_settings(redis))?;
         let resp3 = AtomicBool::new(
-            client
-                .get_connection_info()
-                .redis_settings()
-                .protocol()
-                .supports_resp3(),
+            client.get_connection_info().redis_settings().protocol().supports_resp3(),
         );
         Ok(Self {
-            server: Arc::new(Server {
-                client,
-                timeout,
-                resp3,
-            }),
+            server: Arc::new(Server { client, timeout, resp3 }),
             by_runtime: Mutex::default(),
         })
     }
@@ -60,14 +50,9 @@ impl Connections {
     /// The connection of the runtime this is called on.
     pub(super) fn here(&self) -> Result<Arc<Connection>, StoreError> {
         let Ok(runtime) = runtime::Handle::try_current() else {
-            return Err(StoreError::Refused(
-                "locks in Redis need a Tokio runtime".into(),
-            ));
+            return Err(StoreError::Refused("locks in Redis need a Tokio runtime".into()));
         };
-        let mut by_runtime = self
-            .by_runtime
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut by_runtime = self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = by_runtime.get(&runtime.id()) {
             return Ok(Arc::clone(connection));
         }
@@ -79,11 +64,7 @@ impl Connections {
 
     /// The connection of another runtime.
     pub(super) fn of(&self, runtime: runtime::Id) -> Option<Arc<Connection>> {
-        self.by_runtime
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&runtime)
-            .map(Arc::clone)
+        self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner).get(&runtime).map(Arc::clone)
     }
 }
 
@@ -98,9 +79,7 @@ struct Server {
 /// Without the client, which knows the password.
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
@@ -135,13 +114,8 @@ impl Server {
         let info = self.client.get_connection_info();
         let redis = info.redis_settings().clone().set_protocol(protocol);
         let client = Client::open(info.clone().set_redis_settings(redis))?;
-        let multiplexed = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
-        Ok(Line {
-            multiplexed,
-            health,
-        })
+        let multiplexed = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Line { multiplexed, health })
     }
 }
 
@@ -184,16 +158,15 @@ impl Connection {
         }
     }
 
+    /// Whether the connection that was used before is still there.
+    pub(super) fn is_open(&self) -> bool {
+        self.healthy_line().is_some()
+    }
+
     /// Sends a command and gives its answer.
     pub(super) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
-        let Line {
-            mut multiplexed,
-            health,
-        } = self.line().await?;
-        let answer = multiplexed
-            .send_packed_command(command)
-            .await
-            .and_then(Value::extract_error);
+        let Line { mut multiplexed, health } = self.line().await?;
+        let answer = multiplexed.send_packed_command(command).await.and_then(Value::extract_error);
         health.take_note(&answer);
         answer.map_err(fault::sending)
     }
@@ -205,17 +178,13 @@ impl Connection {
         commands: &Pipeline,
         patience: Duration,
     ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
-        let Line {
-            mut multiplexed,
-            health,
-        } = self.line().await?;
+        let Line { mut multiplexed, health } = self.line().await?;
         let mut answers = pin!(multiplexed.send_packed_commands(commands, 0, commands.len()));
-        let answers = match timeout(patience, answers.as_mut()).await {
-            Ok(answers) => answers,
-            Err(_) => {
-                health.doubts.fetch_add(1, Ordering::Relaxed);
-                answers.await
-            }
+        let answers = if let Ok(answers) = timeout(patience, answers.as_mut()).await {
+            answers
+        } else {
+            health.doubts.fetch_add(1, Ordering::Relaxed);
+            answers.await
         };
         health.take_note(&answers);
         let answers = answers.map_err(fault::sending)?;

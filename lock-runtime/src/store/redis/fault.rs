@@ -23,10 +23,7 @@ const LATER: [&str; 11] = [
 /// An error while connecting: no command was executed.
 pub(super) fn connecting(error: RedisError) -> StoreError {
     let refused = matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM"))
-        || matches!(
-            error.kind(),
-            ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig
-        );
+        || matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig);
     match error.kind() {
         _ if refused => StoreError::Refused(error.into()),
         ErrorKind::Parse => {
@@ -59,11 +56,8 @@ pub(super) fn breaks_connection(error: &RedisError) -> bool {
 
 /// Whether the server does not know RESP3: Redis before 6, and some proxies.
 pub(super) fn is_resp3_unknown(error: &RedisError) -> bool {
-    let said = |word| {
-        error
-            .detail()
-            .is_some_and(|detail| detail.to_ascii_uppercase().contains(word))
-    };
+    let said =
+        |word| error.detail().is_some_and(|detail| detail.to_ascii_uppercase().contains(word));
     error.kind() == ErrorKind::RESP3NotSupported
         || error.code() == Some("NOPROTO")
         || said("UNKNOWN COMMAND 'HELLO'")

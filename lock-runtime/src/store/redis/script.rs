@@ -18,10 +18,7 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) const fn new(code: &'static str) -> Self {
-        Self {
-            code,
-            hash: OnceLock::new(),
-        }
+        Self { code, hash: OnceLock::new() }
     }
 
     /// Runs the script on `key`.
@@ -61,9 +58,7 @@ impl Script {
     }
 
     fn by_hash(&self, key: &Key, args: &[&[u8]]) -> Cmd {
-        let hash = self
-            .hash
-            .get_or_init(|| redis::Script::new(self.code).get_hash().to_owned());
+        let hash = self.hash.get_or_init(|| redis::Script::new(self.code).get_hash().to_owned());
         command("EVALSHA", hash, key, args)
     }
 
@@ -74,8 +69,8 @@ impl Script {
 }
 
 fn command(name: &str, script: &str, key: &Key, args: &[&[u8]]) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(1).arg(key.as_str());
+    let mut command = Cmd::with_capacity(4 + args.len(), 128);
+    command.arg(name).arg(script).arg(1).arg(key.as_str());
     for arg in args {
         command.arg(*arg);
     }
@@ -86,7 +81,5 @@ fn is_unknown_script(error: &StoreError) -> bool {
     let StoreError::NotExecuted(source) = error else {
         return false;
     };
-    source
-        .downcast_ref::<redis::RedisError>()
-        .is_some_and(|error| error.code() == Some("NOSCRIPT"))
+    source.downcast_ref::<redis::RedisError>().is_some_and(|error| error.code() == Some("NOSCRIPT"))
 }

@@ -1,0 +1,159 @@
+//! The attempts of one request, and what becomes of those whose outcome is unknown.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use crate::error::Step;
+use crate::holding::Holding;
+use crate::lease::{Terms, validity};
+use crate::store::{Acquired, Claim, Owned, Release, StoreError};
+use crate::watchdog::Handover;
+use crate::{Key, LockError, LockManager, Token};
+
+/// How many timeouts long a waiting request puts up with a store that does not answer.
+const MAX_OUTAGE: u32 = 5;
+/// Pause after a failed attempt of a waiting request.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// A request that was checked and is being made.
+pub(crate) struct Acquisition<'a> {
+    pub(crate) manager: &'a LockManager,
+    pub(crate) key: &'a Key,
+    pub(crate) template: Option<&'static str>,
+    pub(crate) terms: Terms,
+    pub(crate) started: Instant,
+    /// Until when to wait; none: for ever.
+    pub(crate) wait_until: Option<Instant>,
+}
+
+impl Acquisition<'_> {
+    /// Asks the store until it has granted the lock or refused it for good.
+    pub(crate) async fn run(&self) -> Result<Arc<Holding>, LockError> {
+        let watchdog = self.manager.watchdog();
+        watchdog.start().map_err(|error| self.failed(StoreError::Refused(error.into())))?;
+        let max_outage = self.manager.timeout() * MAX_OUTAGE;
+        let mut failing_since = None;
+        let mut reconnected = false;
+        loop {
+            let asked = Instant::now();
+            let error = match self.attempt().await? {
+                Ok(holding) => return Ok(holding),
+                Err(error) => error,
+            };
+            // An attempt that took longer than that waited for a holder, and was answered until
+            // then: a new outage has begun.
+            let since = match failing_since {
+                Some(since) if asked.elapsed() <= max_outage => since,
+                _ if asked.elapsed() > max_outage => Instant::now(),
+                _ => asked,
+            };
+            failing_since = Some(since);
+            if matches!(error, StoreError::Refused(_)) {
+                return Err(self.failed(error));
+            }
+            if matches!(error, StoreError::Disconnected(_)) && !reconnected {
+                // The connection may have been dead for long. A fresh one shows whether the server
+                // is, too.
+                reconnected = true;
+            } else if self.may_wait(RETRY_PAUSE) && since.elapsed() < max_outage {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            } else {
+                return Err(self.failed(error));
+            }
+        }
+    }
+
+    /// One attempt: granted, refused, or an error of the store that may be worth another one.
+    async fn attempt(&self) -> Result<Result<Arc<Holding>, StoreError>, LockError> {
+        let Self { manager, key, template, terms, started, wait_until } = *self;
+        // Each attempt has its own token, because one that was given up may still arrive.
+        let token = Token::random().map_err(|error| self.failed(error))?;
+        let claim = Claim { key: key.clone(), token, ttl: terms.ttl, wait_until };
+        let sent_from = runtime::Handle::try_current().ok().map(|runtime| runtime.id());
+        let attempt = Attempt { acquisition: self, token, sent_from, open: true };
+        let error = match manager.store().acquire(&claim).await {
+            Ok(Acquired::Granted { sent }) if sent.elapsed() < validity(terms.ttl) => {
+                attempt.settle();
+                let holding = Holding::new(key.clone(), template, token, terms, started, sent);
+                return Ok(Ok(Arc::new(holding)));
+            }
+            Ok(Acquired::Granted { .. }) => {
+                StoreError::Unknown("the answer came when the lease had run out".into())
+            }
+            Ok(Acquired::Busy { holder, expires_in: retry_after }) => {
+                attempt.settle();
+                let waits = wait_until.is_none_or(|until| until > started);
+                let waited = if waits { started.elapsed() } else { Duration::ZERO };
+                return Err(LockError::Busy { key: key.clone(), waited, holder, retry_after });
+            }
+            Ok(Acquired::NotALock { kind }) => {
+                attempt.settle();
+                let reason = format!("a {kind} is kept there; use another key");
+                return Err(LockError::invalid_key(key.clone(), reason));
+            }
+            Err(error) => error,
+        };
+        if error.may_have_run() {
+            let freed = attempt.abandon();
+            // The next attempt, if there will be one, must not find this one in its way.
+            if matches!(error, StoreError::Disconnected(_)) || self.may_wait(Duration::ZERO) {
+                let _ = freed.await;
+            }
+        } else {
+            attempt.settle();
+        }
+        Ok(Err(error))
+    }
+
+    fn may_wait(&self, pause: Duration) -> bool {
+        self.wait_until.is_none_or(|until| Instant::now() + pause < until)
+    }
+
+    fn failed(&self, source: StoreError) -> LockError {
+        let (key, store) = (Some(self.key.clone()), self.manager.store_name());
+        LockError::Unavailable { key, step: Step::Acquire, store, source }
+    }
+}
+
+/// An attempt that may have taken the lock. Dropped before it is settled, it gives the lock back.
+struct Attempt<'a> {
+    acquisition: &'a Acquisition<'a>,
+    token: Token,
+    sent_from: Option<runtime::Id>,
+    open: bool,
+}
+
+impl Attempt<'_> {
+    /// The outcome is known.
+    fn settle(mut self) {
+        self.open = false;
+    }
+
+    /// The outcome is unknown: gives the lock back, and tells when that was tried once.
+    fn abandon(mut self) -> oneshot::Receiver<Result<Owned, StoreError>> {
+        self.open = false;
+        let (first, freed) = oneshot::channel();
+        self.hand_over(Some(first));
+        freed
+    }
+
+    fn hand_over(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
+        let Acquisition { manager, key, template, terms, started, .. } = self.acquisition;
+        tracing::info!(%key, template, waited = ?started.elapsed(), "abandoned");
+        let (key, token, after) = ((*key).clone(), self.token, self.sent_from);
+        let release = Release { key, token, keep: None, after };
+        let until = Instant::now() + terms.ttl;
+        manager.watchdog().release(Handover { release, template: *template, until, first });
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.hand_over(None);
+        }
+    }
+}
