@@ -1,1 +1,29 @@
-//! Real servers for tests.
+//! Real servers for tests, and the means to watch them and to get in their way.
+//!
+//! - [`Server`] is a `redis-server` process of the test's own.
+//! - [`Proxy`] stands between a client and a server and delays, holds, loses or cuts.
+//! - [`CommandLog`] records what a server was asked to do.
+//! - [`Child`] is any other process, such as a second holder of a lock.
+//! - [`eventually()`] waits for what has no event.
+//!
+//! Nothing of it runs on the runtime of the test, so that a test may block, drop or pause that.
+//! Everything ends when it is dropped. Whatever goes wrong is a panic: there is nothing else that
+//! a test could do about it.
+
+mod child;
+mod command_log;
+mod entry;
+mod eventually;
+mod journal;
+mod port;
+mod proxy;
+mod server;
+mod spawn;
+mod url;
+
+pub use child::Child;
+pub use command_log::CommandLog;
+pub use entry::Entry;
+pub use eventually::eventually;
+pub use proxy::{Mode, Proxy};
+pub use server::{Server, ServerBuilder};

@@ -1,0 +1,47 @@
+//! A list that a thread writes and a test waits on.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// What has been written so far.
+#[derive(Debug)]
+pub(crate) struct Journal<T>(watch::Receiver<Vec<T>>);
+
+/// The end that writes; the journal ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Writer<T>(watch::Sender<Vec<T>>);
+
+impl<T> Writer<T> {
+    pub(crate) fn push(&self, item: T) {
+        self.0.send_modify(|items| items.push(item));
+    }
+}
+
+impl<T: Clone> Journal<T> {
+    pub(crate) fn new() -> (Writer<T>, Self) {
+        let (writer, reader) = watch::channel(Vec::new());
+        (Writer(writer), Self(reader))
+    }
+
+    pub(crate) fn items(&self) -> Vec<T> {
+        self.0.borrow().clone()
+    }
+
+    /// The first item that `matches`, written before or after this call.
+    ///
+    /// None if the journal ends or `limit` passes without one.
+    pub(crate) async fn first(&self, limit: Duration, matches: impl Fn(&T) -> bool) -> Option<T> {
+        let mut seen = 0;
+        let mut first = None;
+        let mut reader = self.0.clone();
+        let written = reader.wait_for(|items| {
+            first = items[seen..].iter().find(|&item| matches(item)).cloned();
+            seen = items.len();
+            first.is_some()
+        });
+        let in_time = matches!(timeout(limit, written).await, Ok(Ok(_)));
+        first.filter(|_| in_time)
+    }
+}

@@ -1,0 +1,232 @@
+//! A Redis server of the test's own.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+use tempfile::TempDir;
+
+use crate::url::url;
+use crate::{Child, CommandLog, port};
+
+const CONFIG: &str = "redis.conf";
+const READY: &str = "Ready to accept connections";
+const TAKEN: &str = "Address already in use";
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// A running `redis-server` with a port and a folder of its own, gone when this is dropped.
+///
+/// The program is the one that the environment variable `REDIS_SERVER` names, or the one on the
+/// `PATH`. It listens on the loopback address and keeps nothing on disk unless told to.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    addr: SocketAddr,
+    dir: TempDir,
+    password: Option<String>,
+}
+
+/// What a [`Server`] is started with.
+#[derive(Debug, Default)]
+#[must_use = "nothing runs before `start`"]
+pub struct ServerBuilder {
+    config: String,
+    password: Option<String>,
+}
+
+impl Server {
+    /// Starts a server with default settings.
+    ///
+    /// # Panics
+    ///
+    /// As [`ServerBuilder::start`].
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// A server with other settings.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The port of [`addr`](Self::addr).
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.addr.port()
+    }
+
+    /// The URL to connect to, with the password if there is one.
+    ///
+    /// It has no path: `format!("{url}/3")` is the URL of database 3.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let login = self.password.as_deref().map(|password| ("", password));
+        url(self.addr, login)
+    }
+
+    /// The URL with other credentials, right or wrong.
+    #[must_use]
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        url(self.addr, Some((user, password)))
+    }
+
+    /// The folder of its files, such as a Unix socket with a relative name.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A connection for the test itself, patient with a slow server.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not answer.
+    pub async fn connection(&self) -> MultiplexedConnection {
+        let patient = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_secs(10)))
+            .set_response_timeout(Some(Duration::from_secs(10)));
+        Client::open(self.url())
+            .expect("the URL is valid")
+            .get_multiplexed_async_connection_with_config(&patient)
+            .await
+            .expect("the server answers")
+    }
+
+    /// Starts to record every command that the server runs.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not answer.
+    #[must_use]
+    pub fn log(&self) -> CommandLog {
+        CommandLog::start(self.addr, self.password.as_deref())
+    }
+
+    /// Stops the process where it is: the system still accepts connections and bytes for it.
+    ///
+    /// # Panics
+    ///
+    /// If it is not running.
+    pub fn pause(&self) {
+        self.child.pause();
+    }
+
+    /// Lets the process run on after [`pause`](Self::pause).
+    ///
+    /// # Panics
+    ///
+    /// If it is not running.
+    pub fn resume(&self) {
+        self.child.resume();
+    }
+
+    /// Kills the process and waits until it is gone; nothing listens on the port then.
+    ///
+    /// # Panics
+    ///
+    /// If the system does not allow it.
+    pub fn kill(&self) {
+        self.child.kill();
+    }
+
+    /// Starts the server again, with the same port, folder and settings; kills it before if needed.
+    ///
+    /// Returns when it is ready, which is after it has loaded what it kept on disk.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start, for example because the port was taken meanwhile.
+    pub async fn restart(&mut self) {
+        self.kill();
+        self.child = launch(self.dir())
+            .await
+            .unwrap_or_else(|output| panic!("{} does not start again:\n{output}", self.addr));
+    }
+}
+
+impl ServerBuilder {
+    /// Adds a line to the configuration file, such as `maxclients 5`.
+    pub fn config(mut self, line: &str) -> Self {
+        self.config.push_str(line);
+        self.config.push('\n');
+        self
+    }
+
+    /// Sets the password of the default user.
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self.config(&format!("requirepass {password}"))
+    }
+
+    /// Starts the server and waits until it is ready.
+    ///
+    /// # Panics
+    ///
+    /// If `redis-server` is not installed or does not like its configuration.
+    pub async fn start(self) -> Server {
+        assert!(
+            *INSTALLED,
+            "cannot run `{}`: install Redis 7 or later (Debian: `apt install redis-server`, macOS: \
+             `brew install redis`), or name the program in REDIS_SERVER",
+            program().display(),
+        );
+        let dir = TempDir::with_prefix("redis-").expect("a folder can be made");
+        let mut retries = 0..10;
+        loop {
+            let addr = port::free();
+            let config = self.config_file(addr.port(), dir.path());
+            fs::write(dir.path().join(CONFIG), config).expect("the folder can be written to");
+            match launch(dir.path()).await {
+                Ok(child) => {
+                    let password = self.password;
+                    return Server { child, addr, dir, password };
+                }
+                // Somebody else was faster; our own process has ended.
+                Err(output) if output.contains(TAKEN) && retries.next().is_some() => {}
+                Err(output) => panic!("the server does not start:\n{output}"),
+            }
+        }
+    }
+
+    fn config_file(&self, port: u16, dir: &Path) -> String {
+        let (dir, config) = (dir.display(), &self.config);
+        format!("bind 127.0.0.1\nport {port}\ndir \"{dir}\"\nsave \"\"\n{config}")
+    }
+}
+
+/// A server that is ready, or what it printed instead.
+///
+/// Its own output says so: whoever else answers on the port would not be taken for it.
+async fn launch(dir: &Path) -> Result<Child, String> {
+    let child = Child::spawn(Command::new(program()).arg(dir.join(CONFIG)));
+    match child.find_line(READY, START_LIMIT).await {
+        Some(_) => Ok(child),
+        None => Err(child.lines().join("\n")),
+    }
+}
+
+fn program() -> OsString {
+    env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
+}
+
+static INSTALLED: LazyLock<bool> = LazyLock::new(|| {
+    let mut version = Command::new(program());
+    version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    version.status().is_ok()
+});
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,11 @@
+//! URLs of servers.
+
+use std::net::SocketAddr;
+
+/// The URL of the server at `addr` for a user and a password, both as a URL spells them.
+pub(crate) fn url(addr: SocketAddr, login: Option<(&str, &str)>) -> String {
+    match login {
+        Some((user, password)) => format!("redis://{user}:{password}@{addr}"),
+        None => format!("redis://{addr}"),
+    }
+}

@@ -1,0 +1,1 @@
+//! Inputs that must not compile.
