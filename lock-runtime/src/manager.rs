@@ -188,7 +188,7 @@ impl Builder {
                 return Ok(self.store(MemoryStore::default()));
             }
             Place::Url(url) => RedisStore::client(&url).map_err(LockError::not_configured)?,
-            Place::Client(client) => client,
+            Place::Client(client) => *client,
         };
         let store = RedisStore::new(&client, self.timeout).map_err(LockError::not_configured)?;
         store.check().await.map_err(|source| unreachable(store.name(), source))?;
@@ -221,7 +221,7 @@ pub struct Endpoint(Place);
 #[derive(Clone)]
 enum Place {
     Url(String),
-    Client(redis::Client),
+    Client(Box<redis::Client>),
 }
 
 impl From<&str> for Endpoint {
@@ -244,7 +244,7 @@ impl From<&String> for Endpoint {
 
 impl From<redis::Client> for Endpoint {
     fn from(client: redis::Client) -> Self {
-        Self(Place::Client(client))
+        Self(Place::Client(client.into()))
     }
 }
 

@@ -36,25 +36,46 @@ pub fn lease(request: &LockRequest) -> Lease {
     request.lease()
 }
 
-/// Runs `body` under the lock.
-pub async fn run<F>(request: LockRequest, body: Pin<&mut Option<F>>) -> F::Output
-where
-    F: Future,
-    F::Output: Outcome,
-{
-    run_or_else(request, body, Outcome::failed, Outcome::is_failure).await
+/// What a function returns when the lock failed, and which outputs of its body are failures.
+///
+/// What the types have to be able to do is asked where this is made: asked by [`run`], rustc would
+/// tell what is missing once for each part of `run(…).await`.
+#[derive(Debug)]
+pub struct OnFailure<E, R> {
+    or_else: E,
+    make: fn(E, LockError) -> R,
+    is_failure: fn(&R) -> bool,
 }
 
-/// Runs `body` under the lock; `or_else` makes the output when the lock failed.
-pub async fn run_or_else<F: Future>(
-    request: LockRequest,
-    body: Pin<&mut Option<F>>,
-    or_else: impl FnOnce(LockError) -> F::Output,
+/// The return type says it itself.
+#[must_use]
+pub fn outcome<R: Outcome>() -> OnFailure<(), R> {
+    OnFailure { or_else: (), make: |(), error| R::failed(error), is_failure: R::is_failure }
+}
+
+/// `or_else` says it.
+pub fn or_else<F, E>(
+    _body: &Pin<&mut Option<F>>,
+    or_else: E,
     is_failure: fn(&F::Output) -> bool,
+) -> OnFailure<E, F::Output>
+where
+    F: Future,
+    E: FnOnce(LockError) -> F::Output,
+{
+    OnFailure { or_else, make: |or_else, error| or_else(error), is_failure }
+}
+
+/// Runs `body` under the lock.
+pub async fn run<F: Future, E>(
+    request: LockRequest,
+    on_failure: OnFailure<E, F::Output>,
+    body: Pin<&mut Option<F>>,
 ) -> F::Output {
+    let OnFailure { or_else, make, is_failure } = on_failure;
     match locked(request, body, is_failure).await {
         Ok(output) => output,
-        Err(error) => or_else(error),
+        Err(error) => make(or_else, error),
     }
 }
 
@@ -86,13 +107,12 @@ async fn locked<F: Future>(
 
 /// Finds out whether an output is a failure where the return type need not be an [`Outcome`].
 #[derive(Debug)]
-pub struct Probe<R>(PhantomData<fn(R)>);
+pub struct Probe<R>(PhantomData<fn() -> R>);
 
 impl<R> Probe<R> {
-    /// A probe for the type `R`.
+    /// A probe for the output of `body`.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "only generated code makes one")]
-    pub fn new() -> Self {
+    pub fn of<F: Future<Output = R>>(_body: &Pin<&mut Option<F>>) -> Self {
         Self(PhantomData)
     }
 }
