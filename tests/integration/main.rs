@@ -1,1 +1,3 @@
 //! Behaviour of the lock on real servers.
+
+mod many;
