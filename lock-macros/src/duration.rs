@@ -1,0 +1,148 @@
+//! Durations in string literals, such as `"500ms"` or `"1m30s"`.
+
+use std::time::Duration;
+
+use crate::errors::message;
+use crate::suggest;
+
+/// In milliseconds, and in the order in which a duration uses them.
+const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+const SYNTAX: &str = "write whole numbers with units, as in \"500ms\", \"30s\" or \"1m30s\"";
+
+/// The duration that a text says, or what is wrong with the text.
+///
+/// What is too long to count is the longest duration: every argument has a
+/// limit far below it.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    if text.is_empty() {
+        return Err(message("the duration is empty", SYNTAX));
+    }
+    let mut millis = 0_u64;
+    let mut next_unit = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (number, after) = split(rest, |c| c.is_ascii_digit());
+        let (unit, after) = split(after, char::is_alphabetic);
+        match (number, unit, after.chars().next()) {
+            (_, "", Some(c)) => {
+                let wrong = format_args!("unexpected `{c}` in the duration `{text}`");
+                return Err(message(wrong, SYNTAX));
+            }
+            (_, "", None) => {
+                let wrong = format_args!("the duration `{text}` has no unit");
+                return Err(message(wrong, format_args!("write \"{text}s\" if seconds are meant")));
+            }
+            ("", _, _) => {
+                let wrong = format_args!("the unit `{unit}` has no number before it");
+                return Err(message(wrong, SYNTAX));
+            }
+            _ => {}
+        }
+        let Some(position) = UNITS.iter().position(|(name, _)| *name == unit) else {
+            let help = suggest::names(unit, &UNITS.map(|(name, _)| name), "unit", str::to_owned);
+            return Err(message(format!("`{unit}` is not a unit of time"), help));
+        };
+        if position < next_unit {
+            let wrong = format!("the unit `{unit}` is not smaller than the one before it");
+            return Err(message(wrong, SYNTAX));
+        }
+        let number = number.parse().unwrap_or(u64::MAX);
+        millis = millis.saturating_add(number.saturating_mul(UNITS[position].1));
+        next_unit = position + 1;
+        rest = after;
+    }
+    Ok(Duration::from_millis(millis))
+}
+
+/// A duration as it is written in a literal.
+pub(crate) fn written(duration: Duration) -> String {
+    let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    for (unit, millis) in UNITS {
+        if rest >= millis {
+            text.push_str(&(rest / millis).to_string());
+            text.push_str(unit);
+            rest %= millis;
+        }
+    }
+    text
+}
+
+/// The longest start of `text` whose characters are all `part` of it, and the rest.
+fn split(text: &str, part: impl Fn(char) -> bool) -> (&str, &str) {
+    let end = text.find(|c| !part(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(text: &str) -> u128 {
+        parse(text).unwrap().as_millis()
+    }
+
+    #[test]
+    fn c034_units_are_milliseconds_to_hours() {
+        assert_eq!(millis("500ms"), 500);
+        assert_eq!(millis("30s"), 30_000);
+        assert_eq!(millis("5m"), 300_000);
+        assert_eq!(millis("2h"), 7_200_000);
+        assert_eq!(millis("1m30s"), 90_000);
+        assert_eq!(millis("1h2m3s4ms"), 3_723_004);
+        assert_eq!(millis("007s"), 7_000);
+        assert_eq!(millis("0s"), 0);
+    }
+
+    #[test]
+    fn c034_other_texts_are_refused_with_a_reason() {
+        for (text, wrong) in [
+            ("", "the duration is empty"),
+            ("30", "the duration `30` has no unit"),
+            ("1m30", "the duration `1m30` has no unit"),
+            ("s", "the unit `s` has no number before it"),
+            ("5sm", "`sm` is not a unit of time"),
+            ("1M", "`M` is not a unit of time"),
+            ("5 m s", "unexpected ` ` in the duration `5 m s`"),
+            ("30s ", "unexpected ` ` in the duration `30s `"),
+            ("-5s", "unexpected `-` in the duration `-5s`"),
+            ("1.5s", "unexpected `.` in the duration `1.5s`"),
+            ("1_000ms", "unexpected `_` in the duration `1_000ms`"),
+            ("30s1m", "the unit `m` is not smaller than the one before it"),
+            ("1s1s", "the unit `s` is not smaller than the one before it"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.lines().next(), Some(wrong), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn c034_a_unit_in_the_wrong_case_is_suggested() {
+        assert!(parse("1M").unwrap_err().contains("did you mean `m`?"));
+        assert!(parse("1Ms").unwrap_err().contains("did you mean `ms`?"));
+    }
+
+    #[test]
+    fn c028_a_digit_that_is_not_ascii_is_refused() {
+        let error = parse("٣s").unwrap_err();
+        assert!(error.starts_with("unexpected `٣`"), "{error}");
+        let error = parse("3µs").unwrap_err();
+        assert!(error.starts_with("`µs` is not a unit"), "{error}");
+    }
+
+    #[test]
+    fn c036_what_cannot_be_counted_is_the_longest_duration() {
+        let longest = Duration::from_millis(u64::MAX);
+        assert_eq!(parse("9223372036854775807s"), Ok(longest));
+        assert_eq!(parse("99999999999999999999s"), Ok(longest));
+        assert_eq!(parse("18446744073709551615ms"), Ok(longest));
+    }
+
+    #[test]
+    fn a_duration_is_written_as_it_is_read() {
+        for text in ["100ms", "24h", "1m30s", "1h2m3s4ms"] {
+            assert_eq!(written(parse(text).unwrap()), text);
+        }
+    }
+}

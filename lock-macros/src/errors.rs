@@ -1,0 +1,65 @@
+//! How mistakes are told: each with a way out, and all of them at once.
+
+use std::fmt::Display;
+
+use syn::Result;
+
+/// A message in two paragraphs: what is wrong, and what to type instead.
+pub(crate) fn message(wrong: impl Display, help: impl Display) -> String {
+    format!("{wrong}\n\nhelp: {help}")
+}
+
+/// Both values, or every error.
+pub(crate) fn both<A, B>(a: Result<A>, b: Result<B>) -> Result<(A, B)> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(mut a), Err(b)) => {
+            a.combine(b);
+            Err(a)
+        }
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
+/// All values, or every error.
+pub(crate) fn all<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let mut values = Ok(Vec::new());
+    for result in results {
+        values = both(values, result).map(|(mut values, value)| {
+            values.push(value);
+            values
+        });
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::Span;
+    use syn::Error;
+
+    use super::*;
+
+    fn error(text: &str) -> Result<u8> {
+        Err(Error::new(Span::call_site(), text))
+    }
+
+    fn texts(error: Error) -> Vec<String> {
+        error.into_iter().map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn both_values_or_every_error() {
+        assert_eq!(both(Ok(1), Ok('b')).unwrap(), (1, 'b'));
+        assert_eq!(texts(both(error("a"), Ok('b')).unwrap_err()), ["a"]);
+        assert_eq!(texts(both(Ok('a'), error("b")).unwrap_err()), ["b"]);
+        assert_eq!(texts(both(error("a"), error("b")).unwrap_err()), ["a", "b"]);
+    }
+
+    #[test]
+    fn all_values_or_every_error() {
+        assert_eq!(all([Ok(1), Ok(2)]).unwrap(), [1, 2]);
+        let errors = all([error("a"), Ok(1), error("b"), Ok(2)]).unwrap_err();
+        assert_eq!(texts(errors), ["a", "b"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! One use of the attribute, with nothing left that can be wrong.
+
+use proc_macro2::Span;
+use quote::ToTokens as _;
+use syn::{Error, Expr, Ident, LitStr, Path, Result, parse_quote_spanned, parse2};
+
+use crate::args::{Args, string, ungroup};
+use crate::errors::{both, message};
+use crate::func::{Func, Output};
+use crate::template::{self, Part};
+use crate::times::Times;
+
+pub(crate) struct Lock {
+    pub(crate) key: Key,
+    pub(crate) times: Times,
+    pub(crate) or_else: Option<Expr>,
+    pub(crate) lease: Option<Ident>,
+    pub(crate) manager: Option<Expr>,
+    pub(crate) runtime: Path,
+    pub(crate) output: Output,
+}
+
+pub(crate) enum Key {
+    Template(LitStr, Vec<Part>),
+    Expr(Expr),
+}
+
+impl Lock {
+    pub(crate) fn check(args: &Args, func: &Func) -> Result<Self> {
+        let names = args.wrong_names.clone().map_or(Ok(()), Err);
+        let required = match (&args.key, &args.ttl) {
+            (Some(key), Some(ttl)) => both(self::key(key, func), Times::check(ttl, args)),
+            (Some(key), None) => both(
+                self::key(key, func),
+                Err(missing(
+                    "argument `ttl` is required, because a lock without it would never expire",
+                    "write how long it lives if nobody renews it, as in `ttl = \"30s\"`",
+                )),
+            ),
+            (None, Some(ttl)) => both(
+                Err(missing(
+                    "argument `key` is required",
+                    "write what is locked, as in `key = \"order:<id>\"`",
+                )),
+                Times::check(ttl, args),
+            ),
+            (None, None) => Err(missing(
+                "argument `key` is required",
+                "write what is locked and for how long, as in `key = \"order:<id>\", ttl = \"30s\"`",
+            )),
+        };
+        let lease = lease(args);
+        let runtime = runtime(args);
+        let (((), (key, times)), ((lease, runtime), output)) =
+            both(both(names, required), both(both(lease, runtime), func.output()))?;
+        Ok(Self {
+            key,
+            times,
+            or_else: args.or_else.clone(),
+            lease,
+            manager: args.manager.clone(),
+            runtime,
+            output,
+        })
+    }
+}
+
+/// An argument that is not there: told at the attribute.
+fn missing(wrong: &str, help: &str) -> Error {
+    Error::new(Span::call_site(), message(wrong, help))
+}
+
+fn key(value: &Expr, func: &Func) -> Result<Key> {
+    let Some(lit) = string(value, "key = \"order:<id>\"")? else {
+        return Ok(Key::Expr(value.clone()));
+    };
+    let params: Vec<_> = func.params().into_iter().map(|param| param.ident).collect();
+    let parts = template::parse(lit, &params)?;
+    Ok(Key::Template(lit.clone(), parts))
+}
+
+/// The name of the lease in the body.
+pub(crate) fn lease(args: &Args) -> Result<Option<Ident>> {
+    let Some(value) = &args.lease else {
+        return Ok(None);
+    };
+    // Keywords, such as `self`, are no names for syn.
+    parse2(value.to_token_stream()).map(Some).map_err(|_| {
+        let help = "write `lease = held`, and use it in the body as in `held.fence()`";
+        Error::new_spanned(value, message("`lease` must be a name", help))
+    })
+}
+
+/// The path of the runtime crate.
+pub(crate) fn runtime(args: &Args) -> Result<Path> {
+    match args.runtime.as_ref().map(ungroup) {
+        None => Ok(parse_quote_spanned!(Span::mixed_site()=> ::lock_runtime)),
+        Some(Expr::Path(path)) if path.qself.is_none() => Ok(path.path.clone()),
+        Some(value) => Err(Error::new_spanned(
+            value,
+            message("`crate` must be a path", "write it without quotes, as in `crate = ::locks`"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    use super::*;
+
+    fn check(args: TokenStream) -> Result<Lock> {
+        let func = Func::parse(quote!(
+            async fn f(&self, id: u64) {}
+        ))?;
+        Lock::check(&parse2(args)?, &func)
+    }
+
+    fn wrong(args: TokenStream) -> Vec<String> {
+        let errors = check(args).err().unwrap().into_iter().map(|error| error.to_string());
+        errors.map(|error| error.lines().next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_string_is_a_template_and_the_rest_an_expression() {
+        let key = |args| check(args).unwrap().key;
+        assert!(
+            matches!(key(quote!(key = "a:<id>", ttl = "5s")), Key::Template(_, parts) if parts.len() == 2)
+        );
+        assert!(matches!(key(quote!(key = format!("a"), ttl = "5s")), Key::Expr(Expr::Macro(_))));
+    }
+
+    #[test]
+    fn c033_a_key_and_a_ttl_are_required() {
+        let no_ttl = "argument `ttl` is required, because a lock without it would never expire";
+        assert_eq!(wrong(quote!()), ["argument `key` is required"]);
+        assert_eq!(wrong(quote!(ttl = "5s")), ["argument `key` is required"]);
+        assert_eq!(wrong(quote!(key = "a")), [no_ttl]);
+        assert_eq!(wrong(quote!(key = 5, ttl = "5s")), ["expected a string, found `5`"]);
+    }
+
+    #[test]
+    fn a_lease_is_a_name() {
+        let lease = |args| check(args).unwrap().lease.unwrap().to_string();
+        assert_eq!(lease(quote!(key = "a", ttl = "5s", lease = held)), "held");
+        assert_eq!(lease(quote!(key = "a", ttl = "5s", lease = r#type)), "r#type");
+        for value in [quote!("held"), quote!(self), quote!(a::b), quote!(a.b), quote!(_)] {
+            let args = quote!(key = "a", ttl = "5s", lease = #value);
+            assert_eq!(wrong(args), ["`lease` must be a name"], "{value}");
+        }
+    }
+
+    #[test]
+    fn c023_the_runtime_is_a_path() {
+        let runtime = |args| check(args).unwrap().runtime.to_token_stream().to_string();
+        assert_eq!(runtime(quote!(key = "a", ttl = "5s")), ":: lock_runtime");
+        assert_eq!(runtime(quote!(key = "a", ttl = "5s", crate = crate::locks)), "crate :: locks");
+        for value in [quote!("locks"), quote!(locks()), quote!(<T as U>::locks)] {
+            let args = quote!(key = "a", ttl = "5s", crate = #value);
+            assert_eq!(wrong(args), ["`crate` must be a path"], "{value}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_reported() {
+        let args = quote! {
+            kye = "a:<idd>", ttl = "5", wait = 3, lease = 5, crate = 6, renew = 7, retries = 8
+        };
+        assert_eq!(
+            wrong(args),
+            [
+                "unknown argument `kye`",
+                "unknown argument `retries`",
+                "no parameter named `idd`",
+                "the duration `5` has no unit",
+                "expected a string, found `3`",
+                "`renew` must be `true` or `false`",
+                "`lease` must be a name",
+                "`crate` must be a path",
+            ]
+        );
+    }
+}

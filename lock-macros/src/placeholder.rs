@@ -1,0 +1,207 @@
+//! Placeholders of key templates: parameters, their fields and formats.
+
+use proc_macro2::Span;
+use syn::ext::IdentExt as _;
+use syn::{Ident, Index, Member};
+
+use crate::errors::message;
+use crate::suggest;
+
+/// A parameter, or a field of one, that becomes a part of the key.
+pub(crate) struct Value {
+    /// As it stands in the template, without the format.
+    pub(crate) name: String,
+    /// The parameter's own identifier, moved to the template.
+    pub(crate) param: Ident,
+    pub(crate) fields: Vec<Member>,
+    /// What `{:...}` has after its colon.
+    pub(crate) format: String,
+    /// Whether it goes into the key as it is, not escaped.
+    pub(crate) raw: bool,
+}
+
+/// The value that the content of a placeholder names, or what is wrong with it.
+pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value, String> {
+    if content.is_empty() {
+        let help = "write the name of a parameter, as in `<id>`; `<<` and `>>` are literal";
+        return Err(message("`<>` names nothing", help));
+    }
+    if content.contains(char::is_whitespace) {
+        let closed_up: String = content.split_whitespace().collect();
+        return Err(message(
+            format_args!("whitespace in the placeholder `<{content}>`"),
+            format_args!("write `<{closed_up}>`"),
+        ));
+    }
+    let (path, format) = match content.split_once(':') {
+        Some((path, format)) => (path, Some(format)),
+        None => (content, None),
+    };
+    let mut names = path.split('.');
+    let root = names.next().unwrap_or_default();
+    let at_key = Span::mixed_site().located_at(span);
+    let fields = names.map(|name| member(name, at_key)).collect();
+    let (true, Some(fields)) = (is_name(root), fields) else {
+        return Err(message(
+            format_args!("`<{content}>` is neither a parameter nor a field of one"),
+            "write it like `<id>`, `<order.id>` or `<pair.0>`, or give `key` an expression",
+        ));
+    };
+    let Some(param) = params.iter().find(|param| param.unraw() == root) else {
+        let known: Vec<_> = params.iter().map(|param| param.unraw().to_string()).collect();
+        let help = suggest::names(root, &known, "parameter", |name| format!("<{name}>"));
+        return Err(message(format_args!("no parameter named `{root}`"), help));
+    };
+    let (format, raw) = match format {
+        None => ("", false),
+        Some("raw") => ("", true),
+        Some(format) if is_format(format) => (format, false),
+        Some("") => {
+            let wrong = format_args!("`<{content}>` has an empty format");
+            return Err(message(wrong, format_args!("write `<{path}>`")));
+        }
+        Some(format) => {
+            return Err(message(
+                format_args!("`{format}` is not a format of `<{path}>`"),
+                "write it like `<n:04>` or `<n:x>`; `<n:raw>` is not escaped",
+            ));
+        }
+    };
+    // It resolves like the user's own parameter, even if a macro wrote the attribute.
+    let mut param = param.clone();
+    param.set_span(span.resolved_at(param.span()));
+    Ok(Value { name: path.to_owned(), param, fields, format: format.to_owned(), raw })
+}
+
+fn is_name(text: &str) -> bool {
+    !text.starts_with(|c: char| c.is_numeric())
+        && !text.is_empty()
+        && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+fn member(name: &str, span: Span) -> Option<Member> {
+    if let Ok(index) = name.parse() {
+        // Not with a sign or with zeros in front.
+        return (u32::to_string(&index) == name).then_some(Member::Unnamed(Index { index, span }));
+    }
+    if !is_name(name) || matches!(name, "self" | "Self" | "super" | "crate" | "_") {
+        return None;
+    }
+    // Keywords are names of fields too, when raw.
+    let mut ident: Ident = syn::parse_str(&format!("r#{name}")).ok()?;
+    ident.set_span(span);
+    Some(Member::Named(ident))
+}
+
+/// Whether `{:format}` formats a single value: sign, `#`, width, precision and type.
+///
+/// Alignment is left out: its `<` and `>` are the marks of a placeholder.
+fn is_format(format: &str) -> bool {
+    let digits = |c: char| c.is_ascii_digit();
+    let rest = format.strip_prefix('+').unwrap_or(format);
+    let rest = rest.strip_prefix('#').unwrap_or(rest);
+    let rest = rest.trim_start_matches(digits);
+    let rest = match rest.strip_prefix('.') {
+        Some(precision) if precision.starts_with(digits) => precision.trim_start_matches(digits),
+        Some(_) => return false,
+        None => rest,
+    };
+    !format.is_empty() && matches!(rest, "" | "?" | "x" | "X" | "o" | "b" | "e" | "E")
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::{ToTokens as _, format_ident};
+
+    use super::*;
+
+    /// The placeholder, with `self`, `id`, `order`, `pair` and `r#type` as parameters.
+    fn parse(content: &str) -> Result<Value, String> {
+        let names = ["self", "id", "order", "pair", "r#type"];
+        super::parse(content, &names.map(|name| format_ident!("{name}")), Span::call_site())
+    }
+
+    /// The name and the expression of a placeholder.
+    fn place(content: &str) -> (String, String) {
+        let value = parse(content).unwrap();
+        let fields = value.fields.iter().map(|field| format!(".{}", field.to_token_stream()));
+        (value.name, format!("{}{}", value.param, fields.collect::<String>()))
+    }
+
+    fn wrong(content: &str) -> String {
+        parse(content).err().unwrap().lines().next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_placeholder_is_a_parameter_or_a_field_of_one() {
+        for (content, expression) in [
+            ("id", "id"),
+            ("order.id", "order.r#id"),
+            ("pair.0.12", "pair.0.12"),
+            ("self.shop.base", "self.r#shop.r#base"),
+        ] {
+            assert_eq!(place(content), (content.to_owned(), expression.to_owned()));
+        }
+    }
+
+    #[test]
+    fn c027_keywords_are_names_without_a_prefix() {
+        assert_eq!(place("type"), ("type".to_owned(), "r#type".to_owned()));
+        assert_eq!(place("order.type"), ("order.type".to_owned(), "order.r#type".to_owned()));
+    }
+
+    #[test]
+    fn formats_are_kept() {
+        for format in ["04", "x", "X", "#x", "#010b", "o", "?", ".3", "8.3e", "+", "E"] {
+            let value = parse(&format!("order.id:{format}")).unwrap();
+            assert_eq!((value.name.as_str(), value.format.as_str()), ("order.id", format));
+            assert!(!value.raw);
+        }
+        let value = parse("id:raw").unwrap();
+        assert_eq!((value.name.as_str(), value.format.as_str()), ("id", ""));
+        assert!(value.raw);
+    }
+
+    #[test]
+    fn other_formats_are_refused() {
+        for format in ["04d", "s", "^8", "8$", ".", ".*", ":", "{", "*^4", "raw:04", "-1", "٣"] {
+            let expected = format!("`{format}` is not a format of `<id>`");
+            assert_eq!(wrong(&format!("id:{format}")), expected);
+        }
+        assert_eq!(wrong("id:"), "`<id:>` has an empty format");
+    }
+
+    #[test]
+    fn c029_a_placeholder_names_a_parameter() {
+        let error = parse("idd").err().unwrap();
+        assert!(error.starts_with("no parameter named `idd`"), "{error}");
+        assert!(error.contains("did you mean `<id>`?"), "{error}");
+        assert!(error.contains("`<pair>` and `<type>`"), "{error}");
+        assert_eq!(wrong("größe.x"), "no parameter named `größe`");
+    }
+
+    #[test]
+    fn a_placeholder_is_no_expression() {
+        let expected = |content| format!("`<{content}>` is neither a parameter nor a field of one");
+        for content in ["id()", "order.id()", "id+1", "5", "&id", "r#type", ".id", "order..id"] {
+            assert_eq!(wrong(content), expected(content.to_owned()));
+        }
+        for field in ["", "-1", "+1", "01", "0x1", "99999999999", "self", "_", "crate", "a²", "²"]
+        {
+            let content = format!("order.{field}");
+            assert_eq!(wrong(&content), expected(content.clone()));
+        }
+    }
+
+    #[test]
+    fn whitespace_is_closed_up_in_the_help() {
+        let error = parse(" order . id ").err().unwrap();
+        assert!(error.ends_with("write `<order.id>`"), "{error}");
+        assert_eq!(wrong("\u{a0}id"), "whitespace in the placeholder `<\u{a0}id>`");
+    }
+
+    #[test]
+    fn a_placeholder_is_not_empty() {
+        assert_eq!(wrong(""), "`<>` names nothing");
+    }
+}
