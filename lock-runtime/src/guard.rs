@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use crate::error::{LossCause, Step};
 use crate::holding::Holding;
-use crate::store::{Owned, Release, StoreError};
+use crate::store::{BoxFuture, Owned, Release, StoreError};
 use crate::watchdog::Handover;
 use crate::{Key, LockError, LockManager, held};
 
@@ -26,19 +27,14 @@ use crate::{Key, LockError, LockManager, held};
 pub struct LockGuard {
     manager: LockManager,
     holding: Arc<Holding>,
-    min_hold: Duration,
     /// Whether a release is still owed when this is dropped.
     owed: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(
-        manager: LockManager,
-        holding: Arc<Holding>,
-        min_hold: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(manager: LockManager, holding: Arc<Holding>) -> Self {
         manager.watchdog().watch(&holding);
-        Self { manager, holding, min_hold: min_hold.unwrap_or_default(), owed: true }
+        Self { manager, holding, owed: true }
     }
 
     /// What is locked.
@@ -88,34 +84,34 @@ impl LockGuard {
     ///
     /// Dropping the future drops `work`; the lock stays held.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        self.drive(pin!(Some(work))).await
+        let mut loss = self.loss_signal();
+        let mut work = pin!(work);
+        poll_fn(|cx| self.poll_held(&mut loss, work.as_mut(), cx)).await
     }
 
-    /// Polls `body` while the lease lives. A body that was stopped is dropped by the caller.
-    pub(crate) async fn drive<F: Future>(
+    pub(crate) fn loss_signal(&self) -> LossSignal {
+        let holding = Arc::clone(&self.holding);
+        Box::pin(async move { holding.lost().await })
+    }
+
+    /// Polls `body` unless the lease is lost.
+    pub(crate) fn poll_held<F: Future>(
         &self,
-        mut body: Pin<&mut Option<F>>,
-    ) -> Result<F::Output, LockError> {
-        let holding = &*self.holding;
-        // Boxed, so that a locked function's future is hardly larger than its body's.
-        let mut lost = Box::pin(holding.lost());
-        let end = poll_fn(|cx| {
-            // The loss comes first: a body must not begin anything after it. The signal may be
-            // late, after a suspended process for example, so the clock is asked as well.
-            if let Poll::Ready(cause) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(cause));
-            }
-            if let Some(cause) = holding.loss() {
-                return Poll::Ready(Err(cause));
-            }
-            match body.as_mut().as_pin_mut() {
-                Some(body) => {
-                    held::while_holding(self.manager.id(), &holding.key, || body.poll(cx)).map(Ok)
-                }
-                None => Poll::Pending,
-            }
-        });
-        end.await.map_err(|cause| holding.lost_error(cause))
+        loss: &mut LossSignal,
+        body: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, LockError>> {
+        // The loss comes first: a body must not begin anything after it. The signal may be late,
+        // after a suspended process for example, so the clock is asked as well.
+        let cause = match loss.as_mut().poll(cx) {
+            Poll::Ready(cause) => Some(cause),
+            Poll::Pending => self.holding.loss(),
+        };
+        if let Some(cause) = cause {
+            return Poll::Ready(Err(self.holding.lost_error(cause)));
+        }
+        let poll = || body.poll(cx).map(Ok);
+        held::while_holding(self.manager.id(), &self.holding.key, poll)
     }
 
     /// Gives the lock back, and tells whether it was held until now.
@@ -159,6 +155,13 @@ impl LockGuard {
         }
     }
 
+    /// Moves the lock from this guard into its release.
+    pub(crate) fn begin_release(&mut self) -> BoxFuture<'static, Result<(), LockError>> {
+        let (manager, holding) = (self.manager.clone(), Arc::clone(&self.holding));
+        let guard = Self { manager, holding, owed: mem::take(&mut self.owed) };
+        Box::pin(guard.release())
+    }
+
     /// Releases on the connection of the renewals, where it cannot overtake the last one.
     async fn release_behind_renewal(&mut self) -> Result<Owned, StoreError> {
         let (first, answer) = oneshot::channel();
@@ -173,7 +176,7 @@ impl LockGuard {
     }
 
     fn order(&self) -> Release {
-        let keep = self.min_hold.saturating_sub(self.holding.held_for());
+        let keep = self.holding.terms.min_hold.saturating_sub(self.holding.held_for());
         Release {
             key: self.holding.key.clone(),
             token: self.holding.token,
@@ -182,6 +185,9 @@ impl LockGuard {
         }
     }
 }
+
+/// Resolves when a lease is lost.
+pub(crate) type LossSignal = BoxFuture<'static, LossCause>;
 
 /// The way that awaits the answer is [`LockGuard::release`]; this is the net below it.
 impl Drop for LockGuard {

@@ -31,6 +31,8 @@ pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     pub(crate) renew: bool,
     pub(crate) max_hold: Option<Duration>,
+    /// For how long the key stays taken at least; the state machine has nothing to do with it.
+    pub(crate) min_hold: Duration,
 }
 
 /// What happens to a lease.
@@ -213,7 +215,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn terms(ttl: Duration) -> Terms {
-        Terms { ttl, renew: true, max_hold: None }
+        Terms { ttl, renew: true, max_hold: None, min_hold: Duration::ZERO }
     }
 
     fn lease(terms: Terms) -> (LeaseState, Instant) {
@@ -355,6 +357,7 @@ mod tests {
                 ttl: MS * 250 + random.below(MS * 5_000),
                 renew: round % 4 != 0,
                 max_hold: (round % 3 == 0).then(|| MS + random.below(MS * 9_000)),
+                min_hold: Duration::ZERO,
             });
             let mut now = start;
             let mut ended = false;

@@ -29,6 +29,7 @@ mod lease;
 mod manager;
 mod outcome;
 mod request;
+mod run;
 pub mod store;
 mod token;
 mod watchdog;

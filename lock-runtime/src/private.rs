@@ -4,12 +4,14 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
+use crate::run::Run;
 use crate::{LockError, LockManager};
 
 pub use crate::guard::Lease;
 pub use crate::key::{Key, KeyParts};
 pub use crate::outcome::Outcome;
 pub use crate::request::LockRequest;
+pub use crate::run::OnFailure;
 
 /// A request to the installed manager.
 pub fn request(template: &'static str, key: Result<Key, LockError>) -> LockRequest {
@@ -36,17 +38,6 @@ pub fn lease(request: &LockRequest) -> Lease {
     request.lease()
 }
 
-/// What a function returns when the lock failed, and which outputs of its body are failures.
-///
-/// What the types have to be able to do is asked where this is made: asked by [`run`], rustc would
-/// tell what is missing once for each part of `run(…).await`.
-#[derive(Debug)]
-pub struct OnFailure<E, R> {
-    or_else: E,
-    make: fn(E, LockError) -> R,
-    is_failure: fn(&R) -> bool,
-}
-
 /// The return type says it itself.
 #[must_use]
 pub fn outcome<R: Outcome>() -> OnFailure<(), R> {
@@ -67,42 +58,15 @@ where
 }
 
 /// Runs `body` under the lock.
-pub async fn run<F: Future, E>(
+///
+/// What the types have to be able to do was asked where `on_failure` was made: asked here, rustc
+/// would tell what is missing once for each part of `run(…).await`.
+pub fn run<F: Future, E>(
     request: LockRequest,
     on_failure: OnFailure<E, F::Output>,
     body: Pin<&mut Option<F>>,
-) -> F::Output {
-    let OnFailure { or_else, make, is_failure } = on_failure;
-    match locked(request, body, is_failure).await {
-        Ok(output) => output,
-        Err(error) => make(or_else, error),
-    }
-}
-
-async fn locked<F: Future>(
-    request: LockRequest,
-    body: Pin<&mut Option<F>>,
-    is_failure: fn(&F::Output) -> bool,
-) -> Result<F::Output, LockError> {
-    /// The body ends before the lock does, also when this future is dropped or panics: nothing of
-    /// it runs when the next holder may have begun.
-    struct Body<'a, F>(Pin<&'a mut Option<F>>);
-    impl<F> Drop for Body<'_, F> {
-        fn drop(&mut self) {
-            self.0.set(None);
-        }
-    }
-
-    let guard = request.await?;
-    let mut body = Body(body);
-    let output = guard.drive(body.0.as_mut()).await;
-    drop(body);
-    let output = output?;
-    match guard.release().await {
-        Err(lost @ LockError::Lost { .. }) if !is_failure(&output) => Err(lost),
-        // A release that failed goes on in the background and takes nothing from the result.
-        _ => Ok(output),
-    }
+) -> impl Future<Output = F::Output> {
+    Run::new(request, on_failure, body)
 }
 
 /// Finds out whether an output is a failure where the return type need not be an [`Outcome`].

@@ -53,7 +53,6 @@ struct Options {
     template: Option<&'static str>,
     wait: Wait,
     terms: Terms,
-    min_hold: Option<Duration>,
     lease: Lease,
 }
 
@@ -65,19 +64,11 @@ enum Wait {
 
 impl LockRequest {
     pub(crate) fn new(manager: Result<LockManager, LockError>, key: Key) -> Self {
-        let terms = Terms { ttl: DEFAULT_TTL, renew: true, max_hold: None };
+        let terms =
+            Terms { ttl: DEFAULT_TTL, renew: true, max_hold: None, min_hold: Duration::ZERO };
         let wait = Wait::AtMost(Duration::ZERO);
         let lease = Lease::default();
-        Self(Box::new(Options {
-            manager,
-            key,
-            bad_key: None,
-            template: None,
-            wait,
-            terms,
-            min_hold: None,
-            lease,
-        }))
+        Self(Box::new(Options { manager, key, bad_key: None, template: None, wait, terms, lease }))
     }
 
     /// The request of a locked function, whose key was made from a template.
@@ -134,7 +125,7 @@ impl LockRequest {
     /// Keeps the key for at least this long, counted from the grant, also when the lock is released
     /// earlier: for jobs that are quicker than the clocks of their machines agree. At most the ttl.
     pub fn min_hold(mut self, least: Duration) -> Self {
-        self.0.min_hold = Some(least);
+        self.0.terms.min_hold = least;
         self
     }
 
@@ -150,9 +141,9 @@ impl LockRequest {
         if let Some(error) = options.bad_key {
             return Err(error);
         }
-        let Options { key, template, terms, min_hold, wait, lease, .. } = options;
+        let Options { key, template, terms, wait, lease, .. } = options;
         key.check()?;
-        check(&terms, min_hold).map_err(|reason| LockError::invalid_option(key.clone(), reason))?;
+        check(&terms).map_err(|reason| LockError::invalid_option(key.clone(), reason))?;
         manager.check_open()?;
         if held::holds(manager.id(), &key) {
             return Err(LockError::AlreadyHeld { key });
@@ -163,13 +154,13 @@ impl LockRequest {
             Wait::AtMost(limit) => started.checked_add(limit),
             Wait::Forever => None,
         };
-        let (manager, terms) = (&manager, options.terms);
+        let manager = &manager;
         let request = Acquisition { manager, key: &key, template, terms, started, wait_until };
         match request.run().await {
             Ok(holding) => {
                 holding.report_grant();
                 lease.begin(&holding);
-                Ok(LockGuard::new(manager.clone(), holding, min_hold))
+                Ok(LockGuard::new(manager.clone(), holding))
             }
             Err(error) => {
                 let waited = started.elapsed();
@@ -201,35 +192,28 @@ impl fmt::Debug for LockRequest {
     }
 }
 
-fn check(terms: &Terms, min_hold: Option<Duration>) -> Result<(), Cow<'static, str>> {
-    let Terms { ttl, renew, max_hold } = *terms;
+fn check(terms: &Terms) -> Result<(), Cow<'static, str>> {
+    let Terms { ttl, renew, max_hold, min_hold } = *terms;
     if renew && ttl < MIN_TTL {
         return Err(format!(
-            "a ttl of {ttl:?} leaves no time to renew it: the least is {MIN_TTL:?}, or {MIN_TTL_UNRENEWED:?} without renewal"
+            "a ttl of {ttl:?} leaves no time to renew it; \
+             the least is {MIN_TTL:?}, or {MIN_TTL_UNRENEWED:?} without renewal"
         )
         .into());
     }
     if ttl < MIN_TTL_UNRENEWED {
-        return Err(
-            format!("a ttl of {ttl:?} is too short: the least is {MIN_TTL_UNRENEWED:?}").into()
-        );
+        let least = MIN_TTL_UNRENEWED;
+        return Err(format!("a ttl of {ttl:?} is too short; the least is {least:?}").into());
     }
-    for (name, duration) in [("ttl", Some(ttl)), ("max_hold", max_hold)] {
-        if duration.is_some_and(|duration| duration > MAX_DURATION) {
-            return Err(format!("`{name}` is longer than 24 hours").into());
-        }
+    if ttl > MAX_DURATION {
+        return Err(format!("a ttl of {ttl:?} is longer than 24 hours").into());
     }
-    if max_hold.is_some_and(|limit| limit.is_zero()) {
-        return Err("a `max_hold` of zero leaves no time to hold it".into());
-    }
-    match (min_hold, max_hold) {
-        (Some(least), _) if least > ttl => {
-            Err("`min_hold` is longer than `ttl`, after which the key of a crashed holder is free"
-                .into())
-        }
-        (Some(least), Some(limit)) if least > limit => {
-            Err("`min_hold` is longer than `max_hold`".into())
-        }
+    match max_hold {
+        Some(Duration::ZERO) => Err("a `max_hold` of zero leaves no time to hold it".into()),
+        Some(limit) if limit > MAX_DURATION => Err("`max_hold` is longer than 24 hours".into()),
+        Some(limit) if limit < min_hold => Err("`min_hold` is longer than `max_hold`".into()),
+        // A longer one would not outlive a crash of the holder.
+        _ if ttl < min_hold => Err("`min_hold` is longer than `ttl`".into()),
         _ => Ok(()),
     }
 }
