@@ -48,18 +48,17 @@ impl RedisStore {
             }
         }
         let invalid = |error: redis::RedisError| {
-            format!(
-                "the {scheme}:// URL cannot be used: {error}; write it as in redis://user:password@host:6379/0"
-            )
+            let example = "redis://user:password@host:6379/0";
+            let text = error.to_string();
+            let problem = text.split(" - ").next().unwrap_or_default();
+            format!("the {scheme}:// URL cannot be used ({problem}); write it as in {example}")
         };
         let info = url.into_connection_info().map_err(invalid)?;
         let settings = info.redis_settings().clone();
         // Disconnects are noticed at once with RESP3, so it is used unless the URL says otherwise.
-        let settings = if url.contains("protocol=") {
-            settings
-        } else {
-            settings.set_protocol(redis::ProtocolVersion::RESP3)
-        };
+        let chosen = url.split_once('?').is_some_and(|(_, options)| options.contains("protocol="));
+        let settings =
+            if chosen { settings } else { settings.set_protocol(redis::ProtocolVersion::RESP3) };
         Client::open(info.set_redis_settings(settings)).map_err(invalid)
     }
 

@@ -1,12 +1,14 @@
-//! What an error of the `redis` crate says about the command: whether it was executed, and whether
-//! asking again may help.
+//! What an error of the `redis` crate says about the command: whether it was executed, whether
+//! asking again may help, and what a person can do about it.
+
+use std::error::Error;
 
 use redis::{ErrorKind, RedisError};
 
 use crate::store::StoreError;
 
 /// Codes of error replies to commands that were not executed, but may be later.
-const LATER: [&str; 11] = [
+const LATER: [&str; 10] = [
     "BUSY",
     "CLUSTERDOWN",
     "LOADING",
@@ -17,7 +19,6 @@ const LATER: [&str; 11] = [
     "OOM",
     "READONLY",
     "TRYAGAIN",
-    "UNBLOCKED",
 ];
 
 /// An error while connecting: no command was executed.
@@ -25,23 +26,21 @@ pub(super) fn connecting(error: RedisError) -> StoreError {
     let refused = matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM"))
         || matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig);
     match error.kind() {
-        _ if refused => StoreError::Refused(error.into()),
+        _ if refused => StoreError::Refused(explained(error)),
         ErrorKind::Parse => {
             StoreError::NotExecuted("the server does not speak the Redis protocol".into())
         }
-        _ if error.is_timeout() => {
-            StoreError::NotExecuted("no connection within the timeout".into())
-        }
-        _ => StoreError::NotExecuted(error.into()),
+        _ if error.is_timeout() => StoreError::NotExecuted("no connection in time".into()),
+        _ => StoreError::NotExecuted(explained(error)),
     }
 }
 
 /// An error after a command was handed to the connection.
 pub(super) fn sending(error: RedisError) -> StoreError {
     match error.code() {
-        Some(code) if LATER.contains(&code) => StoreError::NotExecuted(error.into()),
-        Some(_) => StoreError::Refused(error.into()),
-        None if error.is_timeout() => StoreError::Unknown("no answer within the timeout".into()),
+        Some(code) if LATER.contains(&code) => StoreError::NotExecuted(explained(error)),
+        Some(_) => StoreError::Refused(explained(error)),
+        None if error.is_timeout() => StoreError::Unknown("no answer in time".into()),
         None if error.is_io_error() => StoreError::Disconnected(error.into()),
         None => StoreError::Unknown(error.into()),
     }
@@ -56,9 +55,39 @@ pub(super) fn breaks_connection(error: &RedisError) -> bool {
 
 /// Whether the server does not know RESP3: Redis before 6, and some proxies.
 pub(super) fn is_resp3_unknown(error: &RedisError) -> bool {
-    let said =
-        |word| error.detail().is_some_and(|detail| detail.to_ascii_uppercase().contains(word));
-    error.kind() == ErrorKind::RESP3NotSupported
-        || error.code() == Some("NOPROTO")
-        || said("UNKNOWN COMMAND 'HELLO'")
+    let unknown_hello = error.detail().is_some_and(|detail| {
+        detail.starts_with("unknown command") && detail.to_ascii_uppercase().contains("HELLO")
+    });
+    error.kind() == ErrorKind::RESP3NotSupported || error.code() == Some("NOPROTO") || unknown_hello
+}
+
+/// Whether the server has to be sent the script in full.
+pub(super) fn is_script_unknown(error: &StoreError) -> bool {
+    let StoreError::NotExecuted(source) = error else { return false };
+    source.downcast_ref().is_some_and(|error: &RedisError| error.code() == Some("NOSCRIPT"))
+}
+
+/// An error, and what can be done about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}; {help}")]
+struct Explained {
+    #[source]
+    error: RedisError,
+    help: &'static str,
+}
+
+fn explained(error: RedisError) -> Box<dyn Error + Send + Sync> {
+    let help = match error.code() {
+        Some("WRONGPASS" | "NOAUTH") => "check the user and the password of the URL",
+        Some("NOPERM") => {
+            "the user needs `+set +get +getrange +type +pttl +pexpire +del +eval +evalsha` \
+             and access to the key"
+        }
+        Some("READONLY") => "this is a replica, use the address of its primary",
+        Some("OOM") => "the server's `maxmemory` is reached",
+        Some("MISCONF" | "NOREPLICAS") => "the server accepts no writes in this state",
+        None if error.is_connection_refusal() => "is a server running there?",
+        _ => return error.into(),
+    };
+    Explained { error, help }.into()
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 
 use super::connection::Connection;
+use super::fault;
 use crate::Key;
 use crate::store::StoreError;
 
@@ -29,7 +30,7 @@ impl Script {
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
         match connection.call(&self.by_hash(key, args)).await {
-            Err(error) if is_unknown_script(&error) => {
+            Err(error) if fault::is_script_unknown(&error) => {
                 connection.call(&self.in_full(key, args)).await
             }
             answer => answer,
@@ -50,7 +51,7 @@ impl Script {
         }
         let mut answers = connection.call_each(&commands, patience).await?;
         for (answer, (key, args)) in answers.iter_mut().zip(calls) {
-            if answer.as_ref().is_err_and(is_unknown_script) {
+            if answer.as_ref().is_err_and(fault::is_script_unknown) {
                 *answer = connection.call(&self.in_full(key, &args)).await;
             }
         }
@@ -75,11 +76,4 @@ fn command(name: &str, script: &str, key: &Key, args: &[&[u8]]) -> Cmd {
         command.arg(*arg);
     }
     command
-}
-
-fn is_unknown_script(error: &StoreError) -> bool {
-    let StoreError::NotExecuted(source) = error else {
-        return false;
-    };
-    source.downcast_ref::<redis::RedisError>().is_some_and(|error| error.code() == Some("NOSCRIPT"))
 }
