@@ -163,6 +163,7 @@ fn name(info: &ConnectionInfo) -> String {
     let database = info.redis_settings().db();
     match info.addr() {
         ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{host}:{port}/{database}"),
+        ConnectionAddr::Unix(path) if database == 0 => format!("redis+unix://{}", path.display()),
         ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={database}", path.display()),
         other => format!("redis://{other}/{database}"),
     }

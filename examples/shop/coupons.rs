@@ -1,0 +1,48 @@
+//! `POST /coupons/{id}/grab`: all customers come in the same second, and wait for their turn.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use lock_runtime::redis_lock;
+use serde::Serialize;
+
+use crate::ask_another_service;
+use crate::database::Database;
+use crate::error::AppError;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Grab {
+    coupon: u32,
+    left: u32,
+}
+
+/// One customer after the other, in all instances; who waits longer than ten seconds gets a 409.
+#[redis_lock(key = "coupon:<id>", ttl = "10s", wait = "10s")]
+pub(crate) async fn grab(
+    State(database): State<Database>,
+    Path(id): Path<u32>,
+) -> Result<Json<Grab>, AppError> {
+    grab_unlocked(State(database), Path(id)).await
+}
+
+/// Two of these that overlap read the same number, and both hand out the same coupon.
+pub(crate) async fn grab_unlocked(
+    State(database): State<Database>,
+    Path(id): Path<u32>,
+) -> Result<Json<Grab>, AppError> {
+    let left: u32 = database
+        .run(move |sql| {
+            sql.query_one("SELECT remaining FROM coupons WHERE id = ?", [id], |row| row.get(0))
+        })
+        .await?;
+    let left = left.checked_sub(1).ok_or(AppError::SoldOut)?;
+
+    ask_another_service().await; // May this customer have one?
+
+    database
+        .run(move |sql| {
+            sql.execute("UPDATE coupons SET remaining = ? WHERE id = ?", [left, id])?;
+            sql.execute("INSERT INTO grabs VALUES (?)", [id])
+        })
+        .await?;
+    Ok(Json(Grab { coupon: id, left }))
+}

@@ -1,0 +1,50 @@
+//! `POST /orders/{id}/pay`: the second click on "pay" must not charge the card again, and is told
+//! so at once.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use lock_runtime::redis_lock;
+use serde::Serialize;
+
+use crate::ask_another_service;
+use crate::database::Database;
+use crate::error::AppError;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Receipt {
+    order: u32,
+}
+
+/// Without `wait`, a lock that is held is an error at once: 409, with `Retry-After`.
+#[redis_lock(key = "order:<id>", ttl = "5s")]
+pub(crate) async fn pay(
+    State(database): State<Database>,
+    Path(id): Path<u32>,
+) -> Result<Json<Receipt>, AppError> {
+    pay_unlocked(State(database), Path(id)).await
+}
+
+/// Two of these that overlap both find the order open, and both charge the card.
+pub(crate) async fn pay_unlocked(
+    State(database): State<Database>,
+    Path(id): Path<u32>,
+) -> Result<Json<Receipt>, AppError> {
+    let paid: bool = database
+        .run(move |sql| {
+            sql.query_one("SELECT paid FROM orders WHERE id = ?", [id], |row| row.get(0))
+        })
+        .await?;
+    if paid {
+        return Err(AppError::AlreadyPaid);
+    }
+
+    ask_another_service().await; // Charge the card.
+
+    database
+        .run(move |sql| {
+            sql.execute("UPDATE orders SET paid = TRUE WHERE id = ?", [id])?;
+            sql.execute("INSERT INTO charges VALUES (?)", [id])
+        })
+        .await?;
+    Ok(Json(Receipt { order: id }))
+}
