@@ -68,7 +68,7 @@ impl Child {
         self.output.first(limit, |line| line.contains(text)).await
     }
 
-    /// How it ended, once it has ended by itself.
+    /// How it ended, once it has ended by itself and all of its output is in [`lines`](Self::lines).
     ///
     /// # Panics
     ///
@@ -80,6 +80,7 @@ impl Child {
             status.is_some()
         })
         .await;
+        self.output.first(limit, |_| false).await;
         status.expect("it has ended")
     }
 
