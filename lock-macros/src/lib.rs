@@ -97,13 +97,13 @@ use crate::lock::Lock;
 ///
 /// # The lease
 ///
-/// `lease = held` binds a handle of the lock in the body: its fence number, the time
-/// that remains, and whether it was lost.
+/// `lease = held` binds a handle of the lock in the body: the time that remains, and
+/// whether it was lost.
 ///
 /// ```text
 /// #[redis_lock(key = "stock:<sku>", ttl = "5s", lease = held)]
-/// async fn deduct(db: &Db, sku: &str) -> Result<(), AppError> {
-///     db.deduct(sku, held.fence()).await
+/// async fn count(shelf: &Shelf, sku: &str) -> Result<u32, AppError> {
+///     shelf.count_while(sku, || !held.is_lost())
 /// }
 /// ```
 ///

@@ -86,7 +86,7 @@ pub(crate) fn lease(args: &Args) -> Result<Option<Ident>> {
     };
     // Keywords, such as `self`, are no names for syn.
     parse2(value.to_token_stream()).map(Some).map_err(|_| {
-        let help = "write `lease = held`, and use it in the body as in `held.fence()`";
+        let help = "write `lease = held`, and use it in the body as in `held.is_lost()`";
         Error::new_spanned(value, message("`lease` must be a name", help))
     })
 }

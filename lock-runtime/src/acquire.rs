@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime;
 use tokio::sync::oneshot;
 
 use crate::error::Step;
@@ -17,6 +16,9 @@ use crate::{Key, LockError, LockManager, Token};
 const MAX_OUTAGE: u32 = 5;
 /// Pause after a failed attempt of a waiting request.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a store did wrong, and when it had last answered while the request waited.
+type Failure = (StoreError, Option<Instant>);
 
 /// A request that was checked and is being made.
 pub(crate) struct Acquisition<'a> {
@@ -38,18 +40,14 @@ impl Acquisition<'_> {
         let mut failing_since = None;
         let mut reconnected = false;
         loop {
+            self.manager.check_open()?;
             let asked = Instant::now();
-            let error = match self.attempt().await? {
+            let (error, answered) = match self.attempt().await? {
                 Ok(holding) => return Ok(holding),
-                Err(error) => error,
+                Err(failure) => failure,
             };
-            // An attempt that took longer than that waited for a holder, and was answered until
-            // then: a new outage has begun.
-            let since = match failing_since {
-                Some(since) if asked.elapsed() <= max_outage => since,
-                _ if asked.elapsed() > max_outage => Instant::now(),
-                _ => asked,
-            };
+            // A store that had answered meanwhile, to a request that waits, begins a new outage.
+            let since = answered.or(failing_since).unwrap_or(asked);
             failing_since = Some(since);
             if matches!(error, StoreError::Refused(_)) {
                 return Err(self.failed(error));
@@ -66,14 +64,14 @@ impl Acquisition<'_> {
         }
     }
 
-    /// One attempt: granted, refused, or an error of the store that may be worth another one.
-    async fn attempt(&self) -> Result<Result<Arc<Holding>, StoreError>, LockError> {
+    /// One attempt: granted, refused, or an error of the store that may be worth another one, with
+    /// the instant of the store's last answer.
+    async fn attempt(&self) -> Result<Result<Arc<Holding>, Failure>, LockError> {
         let Self { manager, key, template, terms, started, wait_until } = *self;
         // Each attempt has its own token, because one that was given up may still arrive.
         let token = Token::random().map_err(|error| self.failed(error))?;
-        let claim = Claim { key: key.clone(), token, ttl: terms.ttl, wait_until };
-        let sent_from = runtime::Handle::try_current().ok().map(|runtime| runtime.id());
-        let attempt = Attempt { acquisition: self, token, sent_from, open: true };
+        let claim = Claim::new(key.clone(), token, terms.ttl, wait_until);
+        let attempt = Attempt { acquisition: self, token, open: true };
         let error = match manager.store().acquire(&claim).await {
             Ok(Acquired::Granted { sent }) if sent.elapsed() < validity(terms.ttl) => {
                 attempt.settle();
@@ -105,7 +103,7 @@ impl Acquisition<'_> {
         } else {
             attempt.settle();
         }
-        Ok(Err(error))
+        Ok(Err((error, claim.answered())))
     }
 
     fn may_wait(&self, pause: Duration) -> bool {
@@ -122,7 +120,6 @@ impl Acquisition<'_> {
 struct Attempt<'a> {
     acquisition: &'a Acquisition<'a>,
     token: Token,
-    sent_from: Option<runtime::Id>,
     open: bool,
 }
 
@@ -143,8 +140,7 @@ impl Attempt<'_> {
     fn hand_over(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
         let Acquisition { manager, key, template, terms, started, .. } = self.acquisition;
         tracing::info!(%key, template, waited = ?started.elapsed(), "abandoned");
-        let (key, token, after) = ((*key).clone(), self.token, self.sent_from);
-        let release = Release { key, token, keep: None, after };
+        let release = Release { key: (*key).clone(), token: self.token, keep_until: None };
         let until = Instant::now() + terms.ttl;
         manager.watchdog().release(Handover { release, template: *template, until, first });
     }

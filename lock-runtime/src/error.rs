@@ -167,6 +167,9 @@ pub enum LossCause {
     Taken,
     /// The lock was held for as long as `max_hold` allows.
     MaxHold,
+    /// Its holder has given it back. Only a [`Lease`](crate::Lease) can see that, because it may
+    /// outlive the hold.
+    Released,
 }
 
 impl fmt::Display for LossCause {
@@ -175,6 +178,7 @@ impl fmt::Display for LossCause {
             Self::Expired => "its lease ran out before a renewal was confirmed",
             Self::Taken => "its key was deleted, expired, or is somebody else's now",
             Self::MaxHold => "it was held as long as `max_hold` allows",
+            Self::Released => "its holder has given it back",
         })
     }
 }

@@ -69,7 +69,7 @@ impl LockGuard {
     ///
     /// Cancel safe.
     pub async fn lost(&self) -> LossCause {
-        self.holding.lost().await
+        self.holding.ended().await
     }
 
     /// Runs `work` while the lease lives, and drops it at its next await point when the lease is
@@ -86,12 +86,14 @@ impl LockGuard {
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let mut loss = self.loss_signal();
         let mut work = pin!(work);
-        poll_fn(|cx| self.poll_held(&mut loss, work.as_mut(), cx)).await
+        let output = poll_fn(|cx| self.poll_held(&mut loss, work.as_mut(), cx)).await?;
+        // The lease may have ended while `work` was busy for the last time.
+        self.holding.loss().map_or(Ok(output), |cause| Err(self.holding.lost_error(cause)))
     }
 
     pub(crate) fn loss_signal(&self) -> LossSignal {
         let holding = Arc::clone(&self.holding);
-        Box::pin(async move { holding.lost().await })
+        Box::pin(async move { holding.ended().await })
     }
 
     /// Polls `body` unless the lease is lost.
@@ -143,7 +145,7 @@ impl LockGuard {
             }
             Ok(Owned::No) => {
                 self.owed = false;
-                self.holding.report_loss(LossCause::Taken);
+                self.holding.announce_loss(LossCause::Taken);
                 Err(self.holding.lost_error(LossCause::Taken))
             }
             Err(source) => {
@@ -176,13 +178,8 @@ impl LockGuard {
     }
 
     fn order(&self) -> Release {
-        let keep = self.holding.terms.min_hold.saturating_sub(self.holding.held_for());
-        Release {
-            key: self.holding.key.clone(),
-            token: self.holding.token,
-            keep: (!keep.is_zero()).then_some(keep),
-            after: None,
-        }
+        let Holding { key, token, .. } = &*self.holding;
+        Release { key: key.clone(), token: *token, keep_until: self.holding.keep_until() }
     }
 }
 
@@ -231,23 +228,25 @@ impl Lease {
         self.0.get().map_or(Duration::ZERO, |holding| holding.remaining())
     }
 
-    /// Whether the lease is lost. Also true when its time is over and nobody has noticed yet.
+    /// Whether the lock is not held any more: lost, or given back by its holder. Also true when
+    /// the lease's time is over and nobody has noticed yet.
     ///
-    /// Ask before a step that cannot be stopped midway. The answer may be outdated by the time it
-    /// is used; only a check where the protected data is kept can close that gap.
+    /// Ask before a step that cannot be stopped midway, also in work that was handed to another
+    /// task or thread. The answer may be outdated by the time it is used; only a check where the
+    /// protected data is kept can close that gap.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.0.get().is_some_and(|holding| holding.loss().is_some())
+        self.0.get().is_none_or(|holding| holding.end_cause().is_some())
     }
 
-    /// Waits until the lease is lost; for ever if it is released instead.
+    /// Waits until the lock is not held any more.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn lost(&self) -> LossCause {
         match self.0.get() {
-            Some(holding) => holding.lost().await,
+            Some(holding) => holding.ended().await,
             None => pending().await,
         }
     }

@@ -23,9 +23,10 @@ pub(crate) struct Holding {
     pub(crate) terms: Terms,
     /// How long the holder waited for it.
     waited: Duration,
-    since: Instant,
+    granted: Instant,
     state: Mutex<LeaseState>,
-    lost: Notify,
+    /// Told when the lease is lost or released.
+    ended: Notify,
 }
 
 impl Holding {
@@ -46,9 +47,9 @@ impl Holding {
             token,
             terms,
             waited: started.elapsed(),
-            since: sent,
+            granted: Instant::now(),
             state: Mutex::new(LeaseState::granted(terms, sent, token.seed())),
-            lost: Notify::new(),
+            ended: Notify::new(),
         }
     }
 
@@ -57,39 +58,50 @@ impl Holding {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of an event, tells the holder if it has to stop, and says what else to do.
+    /// Takes note of an event, and says what to do. Who is told to stop the holder does so with
+    /// [`announce_loss`](Self::announce_loss).
     pub(crate) fn step(&self, event: Event, now: Instant) -> Action {
-        let action = self.state().step(event, now);
-        if let Action::Stop(_) = action {
-            self.lost.notify_waiters();
-        }
-        action
+        self.state().step(event, now)
     }
 
     /// Ends the lease on the holder's side, and tells whether a renewal is on its way.
     pub(crate) fn end(&self) -> Result<bool, LossCause> {
-        if let Action::Stop(cause) = self.step(Event::Release, Instant::now()) {
-            self.report_loss(cause);
+        let mut state = self.state();
+        let action = state.step(Event::Release, Instant::now());
+        let ended = state.loss().map_or(Ok(state.renewal_in_flight()), Err);
+        drop(state);
+        match action {
+            Action::Stop(cause) => self.announce_loss(cause),
+            _ => self.ended.notify_waiters(),
         }
-        let state = self.state();
-        state.loss().map_or(Ok(state.renewal_in_flight()), Err)
+        ended
     }
 
     /// How the lease was lost, if it was. The clock decides, not the thread that watches it.
     pub(crate) fn loss(&self) -> Option<LossCause> {
-        if let Action::Stop(cause) = self.step(Event::Check, Instant::now()) {
-            self.report_loss(cause);
+        let mut state = self.state();
+        let action = state.step(Event::Check, Instant::now());
+        let loss = state.loss();
+        drop(state);
+        if let Action::Stop(cause) = action {
+            self.announce_loss(cause);
         }
-        self.state().loss()
+        loss
     }
 
-    pub(crate) async fn lost(&self) -> LossCause {
+    /// How the lease ended, if it did: as [`loss`](Self::loss), or by its release.
+    pub(crate) fn end_cause(&self) -> Option<LossCause> {
+        self.loss().or_else(|| self.state().is_released().then_some(LossCause::Released))
+    }
+
+    /// Waits until the lease is lost or released.
+    pub(crate) async fn ended(&self) -> LossCause {
         loop {
-            let lost = self.lost.notified();
-            if let Some(cause) = self.loss() {
+            let ended = self.ended.notified();
+            if let Some(cause) = self.end_cause() {
                 return cause;
             }
-            lost.await;
+            ended.await;
         }
     }
 
@@ -98,7 +110,13 @@ impl Holding {
     }
 
     pub(crate) fn held_for(&self) -> Duration {
-        self.since.elapsed()
+        self.granted.elapsed()
+    }
+
+    /// Until when the key stays taken in any case.
+    pub(crate) fn keep_until(&self) -> Option<Instant> {
+        let least = self.terms.min_hold;
+        (!least.is_zero()).then(|| self.granted + least)
     }
 
     pub(crate) fn next_tick(&self) -> Option<Instant> {
@@ -129,7 +147,9 @@ impl Holding {
         tracing::warn!(%key, template, ?waited, held = ?self.held_for(), store, %error, "could not renew yet");
     }
 
-    pub(crate) fn report_loss(&self, cause: LossCause) {
+    /// Tells the holder and the log.
+    pub(crate) fn announce_loss(&self, cause: LossCause) {
+        self.ended.notify_waiters();
         let Self { key, template, waited, .. } = self;
         tracing::warn!(%key, template, ?waited, held = ?self.held_for(), %cause, "lost");
     }

@@ -112,6 +112,11 @@ impl LeaseState {
         }
     }
 
+    /// Whether the holder has given it back.
+    pub(crate) fn is_released(&self) -> bool {
+        self.phase == Phase::Released
+    }
+
     /// How long the lease lasts without a further renewal.
     pub(crate) fn remaining(&self, now: Instant) -> Duration {
         match self.phase {

@@ -166,10 +166,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// How long a connection or an answer of the store may take: one second by default, and at
-    /// least 10 ms.
+    /// How long a connection or an answer of the store may take: one second by default, 10 ms at
+    /// least, one minute at most.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout.max(Duration::from_millis(10));
+        self.timeout = timeout.clamp(Duration::from_millis(10), Duration::from_secs(60));
         self
     }
 

@@ -7,9 +7,8 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-use tokio::runtime;
 
 use crate::{Key, Token};
 
@@ -36,7 +35,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// When the future is dropped the lock may have been taken: the caller releases the token.
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Acquired, StoreError>>;
 
-    /// Renews leases, and answers for each one in the given order.
+    /// Renews leases, and answers for each one in the given order. Called without leases, it
+    /// prepares for later calls.
     fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Result<Owned, StoreError>>>;
 
     /// Releases a lock if the token still holds it.
@@ -48,7 +48,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A wish to hold a lock.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Claim {
     /// The lock.
@@ -59,6 +59,22 @@ pub struct Claim {
     pub ttl: Duration,
     /// Until when to wait while somebody else holds it; none: for ever. A past instant: ask once.
     pub wait_until: Option<Instant>,
+    answered: Mutex<Option<Instant>>,
+}
+
+impl Claim {
+    pub(crate) fn new(key: Key, token: Token, ttl: Duration, wait_until: Option<Instant>) -> Self {
+        Self { key, token, ttl, wait_until, answered: Mutex::default() }
+    }
+
+    /// Tells that the store has answered while it waits, so that an outage is counted from then.
+    pub fn note_answer(&self) {
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    pub(crate) fn answered(&self) -> Option<Instant> {
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What became of a [`Claim`].
@@ -105,11 +121,17 @@ pub struct Release {
     pub key: Key,
     /// Its holder.
     pub token: Token,
-    /// How long the key shall stay before it is free, for `min_hold`.
-    pub keep: Option<Duration>,
-    /// The runtime from which the lock was requested, when that request may be still on its way:
-    /// the release must not overtake it.
-    pub after: Option<runtime::Id>,
+    /// Until when the key shall stay taken, for `min_hold`.
+    pub keep_until: Option<Instant>,
+}
+
+impl Release {
+    /// How long from now the key shall stay taken, if at all.
+    #[must_use]
+    pub fn keep(&self) -> Option<Duration> {
+        let keep = self.keep_until?.saturating_duration_since(Instant::now());
+        (!keep.is_zero()).then_some(keep)
+    }
 }
 
 /// Whether the key held the token.

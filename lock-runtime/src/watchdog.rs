@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime;
 use tokio::sync::{Notify, oneshot};
 
 use crate::holding::Holding;
@@ -31,6 +33,7 @@ struct Handle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     store: Arc<dyn Store>,
+    running: AtomicBool,
     state: Mutex<State>,
     /// The thread has something to do earlier than it planned.
     wake: Notify,
@@ -40,7 +43,6 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    started: bool,
     closed: bool,
     leases: HashMap<u64, Entry>,
     /// When which lease needs a look.
@@ -74,6 +76,7 @@ impl Watchdog {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self(Arc::new(Handle(Arc::new(Shared {
             store,
+            running: AtomicBool::new(false),
             state: Mutex::default(),
             wake: Notify::new(),
             done: Notify::new(),
@@ -87,16 +90,26 @@ impl Watchdog {
     /// When the operating system has no thread to give.
     pub(crate) fn start(&self) -> io::Result<()> {
         let shared = &self.0.0;
-        let mut state = shared.state();
-        if !state.started {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let run = run(Arc::clone(shared));
-            thread::Builder::new()
-                .name("lock-watchdog".into())
-                .spawn(move || runtime.block_on(run))?;
-            state.started = true;
+        if shared.running.load(Ordering::Acquire) {
+            return Ok(());
         }
-        Ok(())
+        let _state = shared.state();
+        if shared.running.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (report, started) = mpsc::channel();
+        let watchdog = Arc::clone(shared);
+        thread::Builder::new().name("lock-watchdog".into()).spawn(move || {
+            match runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => {
+                    let running = Running::begin(watchdog);
+                    let _ = report.send(Ok(()));
+                    runtime.block_on(run(&running.0));
+                }
+                Err(error) => drop(report.send(Err(error))),
+            }
+        })?;
+        started.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
     }
 
     /// Renews a lease and watches its deadline until it is forgotten.
@@ -194,7 +207,7 @@ impl Shared {
         }
         drop(state);
         for (holding, cause) in lost {
-            holding.report_loss(cause);
+            holding.announce_loss(cause);
         }
         renewals
     }
@@ -215,7 +228,7 @@ impl Shared {
                 }
             };
             if let Action::Stop(cause) = holding.step(event, now) {
-                holding.report_loss(cause);
+                holding.announce_loss(cause);
             } else if event == (Event::Renewed { sent }) {
                 holding.report_renewal();
             }
@@ -243,7 +256,7 @@ impl Shared {
     }
 
     /// Releases a lock, again and again until the store has answered or the lease has run out.
-    async fn release(self: Arc<Self>, mut handover: Handover) {
+    async fn release(self: Arc<Self>, mut handover: Handover, _unsettled: Unsettled) {
         let (mut pause, longest) = RELEASE_PAUSE;
         let Handover { release, template, .. } = &handover;
         let (key, template, store) = (release.key.clone(), *template, self.store.name());
@@ -270,16 +283,45 @@ impl Shared {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(longest);
         }
-        self.state().unsettled -= 1;
-        self.done.notify_waiters();
-        self.wake.notify_one();
     }
 }
 
-async fn run(shared: Arc<Shared>) {
+/// The thread, for as long as it runs. Should it panic, the next request starts another one, which
+/// goes on with the leases.
+struct Running(Arc<Shared>);
+
+impl Running {
+    fn begin(shared: Arc<Shared>) -> Self {
+        shared.running.store(true, Ordering::Release);
+        Self(shared)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.store(false, Ordering::Release);
+        // Nobody shall wait for a release that waits for the next thread.
+        self.0.state().releases.iter_mut().for_each(|handover| handover.first = None);
+    }
+}
+
+/// A release on its way.
+struct Unsettled(Arc<Shared>);
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.0.state().unsettled -= 1;
+        self.0.done.notify_waiters();
+        self.0.wake.notify_one();
+    }
+}
+
+async fn run(shared: &Arc<Shared>) {
+    // Opens the connection before it is needed in a hurry.
+    tokio::spawn(Arc::clone(shared).renew(Vec::new()));
     loop {
         for batch in shared.due(Instant::now()).chunks(BATCH) {
-            tokio::spawn(Arc::clone(&shared).renew(batch.to_vec()));
+            tokio::spawn(Arc::clone(shared).renew(batch.to_vec()));
         }
         let (releases, next) = {
             let mut state = shared.state();
@@ -290,7 +332,7 @@ async fn run(shared: Arc<Shared>) {
             (std::mem::take(&mut state.releases), state.asleep_until)
         };
         for handover in releases {
-            tokio::spawn(Arc::clone(&shared).release(handover));
+            tokio::spawn(Arc::clone(shared).release(handover, Unsettled(Arc::clone(shared))));
         }
         let sleep = async {
             match next {

@@ -69,17 +69,22 @@ impl Locks {
     }
 
     fn renew(&mut self, key: &Key, token: Token, ttl: Duration) -> Owned {
-        match self.hold_of(key, token) {
-            Some(held) => {
-                held.until = Instant::now() + ttl;
-                Owned::Yes
-            }
-            None => Owned::No,
-        }
+        let Some(held) = self.hold_of(key, token) else { return Owned::No };
+        held.until = Instant::now() + ttl;
+        Owned::Yes
     }
 
-    fn release(&mut self, key: &Key, token: Token) -> Owned {
-        if self.hold_of(key, token).is_none() {
+    fn release(&mut self, release: &Release) -> Owned {
+        let Release { key, token, .. } = release;
+        if let Some(keep) = release.keep() {
+            let owned = self.renew(key, *token, keep);
+            if let Some(lock) = self.by_key.get(key) {
+                // All who wait have to look again, because the lock ends earlier than they know.
+                lock.freed.notify_waiters();
+            }
+            return owned;
+        }
+        if self.hold_of(key, *token).is_none() {
             return Owned::No;
         }
         if let Some(mut lock) = self.by_key.remove(key) {
@@ -135,12 +140,6 @@ impl Store for MemoryStore {
     }
 
     fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
-        let Release { key, token, keep, .. } = release;
-        let mut locks = self.locks();
-        let owned = match keep {
-            Some(keep) => locks.renew(key, *token, *keep),
-            None => locks.release(key, *token),
-        };
-        Box::pin(std::future::ready(Ok(owned)))
+        Box::pin(std::future::ready(Ok(self.locks().release(release))))
     }
 }

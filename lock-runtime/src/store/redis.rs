@@ -4,13 +4,16 @@ mod connection;
 mod fault;
 mod script;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, Value};
 
-use self::connection::{Connection, Connections};
+use self::connection::{Connections, Line};
 use self::script::Script;
 use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError};
+use crate::Token;
 
 static LOOK: Script = Script::new(include_str!("redis/lua/look.lua"));
 static RENEW: Script = Script::new(include_str!("redis/lua/renew.lua"));
@@ -24,6 +27,8 @@ const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mi
 pub(crate) struct RedisStore {
     name: String,
     connections: Connections,
+    /// Where requests were sent whose answer is not known. A release must not overtake them.
+    unanswered: Mutex<HashMap<Token, Line>>,
 }
 
 impl RedisStore {
@@ -37,7 +42,6 @@ impl RedisStore {
             }
             "rediss" | "valkeys" => {}
             scheme if known.contains(&scheme) => {}
-            // The rest of the text is not quoted: it may contain a password.
             "" => {
                 return Err("the URL has no scheme; write it as in redis://localhost:6379/0".into());
             }
@@ -65,26 +69,36 @@ impl RedisStore {
     pub(crate) fn new(client: &Client, timeout: Duration) -> Result<Self, String> {
         let name = name(client.get_connection_info());
         let connections = Connections::new(client, timeout).map_err(|error| error.to_string())?;
-        Ok(Self { name, connections })
+        Ok(Self { name, connections, unanswered: Mutex::default() })
     }
 
     /// Makes sure that a server answers, and that it is one.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
-        match self.connections.here()?.call(&redis::cmd("PING")).await? {
+        match self.line().await?.call(&redis::cmd("PING")).await? {
             Value::SimpleString(pong) if pong == "PONG" => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
+    async fn line(&self) -> Result<Line, StoreError> {
+        self.connections.here()?.line().await
+    }
+
+    /// A panic elsewhere leaves the map usable: each change to it is one call.
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<Token, Line>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks for the lock until it is granted or the time to wait is over.
     async fn wait_for(&self, claim: &Claim) -> Result<Acquired, StoreError> {
         loop {
-            let connection = self.connections.here()?;
+            let line = self.line().await?;
             let sent = Instant::now();
-            if set(&connection, claim).await? {
+            if self.set(&line, claim).await? {
                 return Ok(Acquired::Granted { sent });
             }
-            let found = found(LOOK.call(&connection, &claim.key, &[]).await?)?;
+            let found = found(LOOK.call(&line, &claim.key, &[]).await?)?;
+            claim.note_answer();
             let left =
                 claim.wait_until.map(|until| until.saturating_duration_since(Instant::now()));
             match found {
@@ -99,28 +113,44 @@ impl RedisStore {
         }
     }
 
-    async fn renew_batch(
+    /// Takes the lock if its key is free: one command, which gives the key its expiry, too.
+    async fn set(&self, line: &Line, claim: &Claim) -> Result<bool, StoreError> {
+        let mut command = Cmd::with_capacity(6, 128);
+        command.arg("SET").arg(claim.key.as_str()).arg(claim.token.as_bytes()).arg("NX");
+        command.arg("PX").arg(millis(claim.ttl));
+        self.unanswered().insert(claim.token, line.clone());
+        let answer = line.call(&command).await;
+        if !answer.as_ref().is_err_and(StoreError::may_have_run) {
+            self.unanswered().remove(&claim.token);
+        }
+        match answer? {
+            Value::Okay => Ok(true),
+            Value::Nil => Ok(false),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn renew_all(
         &self,
         leases: &[Renewal],
     ) -> Result<Vec<Result<Owned, StoreError>>, StoreError> {
+        let line = self.line().await?;
+        let Some(patience) = leases.iter().map(|lease| lease.patience).min() else {
+            return Ok(Vec::new());
+        };
         let ttls: Vec<String> = leases.iter().map(|lease| millis(lease.ttl)).collect();
         let calls = leases
             .iter()
             .zip(&ttls)
             .map(|(lease, ttl)| (&lease.key, [lease.token.as_bytes(), ttl.as_bytes()]));
-        let patience = leases.iter().map(|lease| lease.patience).min().unwrap_or_default();
-        let replies = RENEW.call_each(&*self.connections.here()?, calls, patience).await?;
+        let replies = RENEW.call_each(&line, calls, patience).await?;
         Ok(replies.into_iter().map(|reply| owned(&reply?)).collect())
     }
 
-    async fn release_on(
-        &self,
-        connection: &Connection,
-        release: &Release,
-    ) -> Result<Owned, StoreError> {
-        let keep = release.keep.map_or_else(String::new, millis);
+    async fn release_on(&self, line: &Line, release: &Release) -> Result<Owned, StoreError> {
+        let keep = release.keep().map_or_else(String::new, millis);
         let args = [release.token.as_bytes(), keep.as_bytes()];
-        owned(&RELEASE.call(connection, &release.key, &args).await?)
+        owned(&RELEASE.call(line, &release.key, &args).await?)
     }
 }
 
@@ -135,7 +165,7 @@ impl Store for RedisStore {
 
     fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Result<Owned, StoreError>>> {
         Box::pin(async {
-            self.renew_batch(leases).await.unwrap_or_else(|error| {
+            self.renew_all(leases).await.unwrap_or_else(|error| {
                 let text = error.to_string();
                 leases.iter().map(|_| Err(StoreError::Unknown(text.clone().into()))).collect()
             })
@@ -144,16 +174,16 @@ impl Store for RedisStore {
 
     fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
         Box::pin(async {
-            // Commands of one connection are executed in their order, so on the connection of the
-            // request the release cannot overtake it. On another it might, but when the first one
-            // does not answer, this is what is left, and the lock's own expiry behind it.
-            if let Some(connection) = release.after.and_then(|runtime| self.connections.of(runtime))
-                && connection.is_open()
-                && let Ok(owned) = self.release_on(&connection, release).await
+            // Sent where the request was sent, the release is executed behind it, even if both
+            // are late. Elsewhere it may be too early, but when the first line does not answer,
+            // that is what is left, and the lock's own expiry behind it.
+            let before = self.unanswered().remove(&release.token);
+            if let Some(line) = before.filter(|line| !line.is_broken())
+                && let Ok(owned) = self.release_on(&line, release).await
             {
                 return Ok(owned);
             }
-            self.release_on(&*self.connections.here()?, release).await
+            self.release_on(&self.line().await?, release).await
         })
     }
 }
@@ -179,18 +209,6 @@ fn pause() -> Result<Duration, StoreError> {
     let random = getrandom::u32().map_err(|error| StoreError::Refused(error.into()))?;
     let (shortest, more) = POLL;
     Ok(shortest + more.mul_f64(f64::from(random) / f64::from(u32::MAX)))
-}
-
-/// Takes the lock if its key is free: one command, which gives the key its expiry, too.
-async fn set(connection: &Connection, claim: &Claim) -> Result<bool, StoreError> {
-    let mut command = Cmd::with_capacity(6, 128);
-    command.arg("SET").arg(claim.key.as_str()).arg(claim.token.as_bytes()).arg("NX");
-    command.arg("PX").arg(millis(claim.ttl));
-    match connection.call(&command).await? {
-        Value::Okay => Ok(true),
-        Value::Nil => Ok(false),
-        other => Err(unexpected(&other)),
-    }
 }
 
 /// What `look.lua` says of a key that was not free.

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisError,
     Value,
@@ -34,7 +33,7 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn new(client: &Client, timeout: Duration) -> Result<Self, RedisError> {
         let info = client.get_connection_info();
-        let tcp = TcpSettings::default().set_nodelay(true);
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
         let redis =
             info.redis_settings().clone().set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION"));
         let client = Client::open(info.clone().set_tcp_settings(tcp).set_redis_settings(redis))?;
@@ -53,18 +52,13 @@ impl Connections {
             return Err(StoreError::Refused("locks in Redis need a Tokio runtime".into()));
         };
         let mut by_runtime = self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        by_runtime.retain(|_, connection| !connection.runtime_ended.load(Ordering::Acquire));
         if let Some(connection) = by_runtime.get(&runtime.id()) {
             return Ok(Arc::clone(connection));
         }
-        by_runtime.retain(|_, connection| !connection.runtime_ended.load(Ordering::Acquire));
         let connection = Arc::new(Connection::new(Arc::clone(&self.server), &runtime));
         by_runtime.insert(runtime.id(), Arc::clone(&connection));
         Ok(connection)
-    }
-
-    /// The connection of another runtime.
-    pub(super) fn of(&self, runtime: runtime::Id) -> Option<Arc<Connection>> {
-        self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner).get(&runtime).map(Arc::clone)
     }
 }
 
@@ -95,6 +89,16 @@ impl Server {
             }
         }
         self.connect_by(ProtocolVersion::RESP2).await
+    }
+
+    /// What to say of a failed attempt. Some servers quote the command that they do not like, and
+    /// it may be the one with the password.
+    fn failure(&self, error: RedisError) -> StoreError {
+        let secret = self.client.get_connection_info().redis_settings().password();
+        match secret.filter(|secret| !secret.is_empty() && error.to_string().contains(*secret)) {
+            Some(_) => StoreError::Refused("the server does not accept the login".into()),
+            None => fault::connecting(error),
+        }
     }
 
     async fn connect_by(&self, protocol: ProtocolVersion) -> Result<Line, RedisError> {
@@ -158,44 +162,8 @@ impl Connection {
         }
     }
 
-    /// Whether the connection that was used before is still there.
-    pub(super) fn is_open(&self) -> bool {
-        self.healthy_line().is_some()
-    }
-
-    /// Sends a command and gives its answer.
-    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
-        let Line { mut multiplexed, health } = self.line().await?;
-        let answer = multiplexed.send_packed_command(command).await.and_then(Value::extract_error);
-        health.take_note(&answer);
-        answer.map_err(fault::sending)
-    }
-
-    /// Sends commands together and gives the answer of each. When that takes longer than
-    /// `patience`, the line is doubted; the answers are awaited all the same.
-    pub(super) async fn call_each(
-        &self,
-        commands: &Pipeline,
-        patience: Duration,
-    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
-        let Line { mut multiplexed, health } = self.line().await?;
-        let mut answers = pin!(multiplexed.send_packed_commands(commands, 0, commands.len()));
-        let answers = if let Ok(answers) = timeout(patience, answers.as_mut()).await {
-            answers
-        } else {
-            health.doubts.fetch_add(1, Ordering::Relaxed);
-            answers.await
-        };
-        health.take_note(&answers);
-        let answers = answers.map_err(fault::sending)?;
-        Ok(answers
-            .into_iter()
-            .map(|answer| answer.extract_error().map_err(fault::sending))
-            .collect())
-    }
-
     /// A line that works, as far as anybody knows.
-    async fn line(&self) -> Result<Line, StoreError> {
+    pub(super) async fn line(&self) -> Result<Line, StoreError> {
         if let Some(line) = self.healthy_line() {
             return Ok(line);
         }
@@ -209,7 +177,7 @@ impl Connection {
         if let Some((attempt, error)) = &*failure
             && *attempt > begun
         {
-            return Err(fault::connecting(error.clone()));
+            return Err(self.server.failure(error.clone()));
         }
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         match self.server.connect().await {
@@ -219,7 +187,7 @@ impl Connection {
             }
             Err(error) => {
                 *failure = Some((attempt, error.clone()));
-                Err(fault::connecting(error))
+                Err(self.server.failure(error))
             }
         }
     }
@@ -236,11 +204,47 @@ impl Drop for Connection {
     }
 }
 
-/// One connection to the server.
+/// One connection to the server, which executes commands in the order in which they are sent.
 #[derive(Debug, Clone)]
-struct Line {
+pub(super) struct Line {
     multiplexed: MultiplexedConnection,
     health: Arc<Health>,
+}
+
+impl Line {
+    /// Sends a command and gives its answer.
+    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let answer = self.multiplexed.clone().send_packed_command(command).await;
+        let answer = answer.and_then(Value::extract_error);
+        self.health.take_note(&answer);
+        answer.map_err(fault::sending)
+    }
+
+    /// Sends commands together and gives the answer of each. When that takes longer than
+    /// `patience`, the line is doubted; the answers are awaited all the same.
+    pub(super) async fn call_each(
+        &self,
+        commands: &Pipeline,
+        patience: Duration,
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+        let mut multiplexed = self.multiplexed.clone();
+        let mut answers = pin!(multiplexed.send_packed_commands(commands, 0, commands.len()));
+        let answers = if let Ok(answers) = timeout(patience, answers.as_mut()).await {
+            answers
+        } else {
+            self.health.doubts.fetch_add(1, Ordering::Relaxed);
+            answers.await
+        };
+        self.health.take_note(&answers);
+        let answers = answers.map_err(fault::sending)?;
+        let answers = answers.into_iter().map(Value::extract_error);
+        Ok(answers.map(|answer| answer.map_err(fault::sending)).collect())
+    }
+
+    /// Whether it has ended; what is sent on it now is not executed.
+    pub(super) fn is_broken(&self) -> bool {
+        self.health.broken.load(Ordering::Acquire)
+    }
 }
 
 #[derive(Debug, Default)]

@@ -21,13 +21,17 @@ const LATER: [&str; 10] = [
     "TRYAGAIN",
 ];
 
+/// Codes of error replies to commands that were not executed, and never will be.
+const NEVER: [&str; 5] = ["CROSSSLOT", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
+
 /// An error while connecting: no command was executed.
 pub(super) fn connecting(error: RedisError) -> StoreError {
-    let refused = matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM"))
-        || matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig);
-    match error.kind() {
-        _ if refused => StoreError::Refused(explained(error)),
-        ErrorKind::Parse => {
+    match (error.code(), error.kind()) {
+        (Some("WRONGPASS" | "NOAUTH" | "NOPERM"), _)
+        | (_, ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) => {
+            StoreError::Refused(explained(error))
+        }
+        (_, ErrorKind::Parse) => {
             StoreError::NotExecuted("the server does not speak the Redis protocol".into())
         }
         _ if error.is_timeout() => StoreError::NotExecuted("no connection in time".into()),
@@ -39,24 +43,29 @@ pub(super) fn connecting(error: RedisError) -> StoreError {
 pub(super) fn sending(error: RedisError) -> StoreError {
     match error.code() {
         Some(code) if LATER.contains(&code) => StoreError::NotExecuted(explained(error)),
-        Some(_) => StoreError::Refused(explained(error)),
+        Some(code) if NEVER.contains(&code) => StoreError::Refused(explained(error)),
         None if error.is_timeout() => StoreError::Unknown("no answer in time".into()),
         None if error.is_io_error() => StoreError::Disconnected(error.into()),
-        None => StoreError::Unknown(error.into()),
+        // Also codes that are not listed: a proxy may have passed the command on before it failed.
+        _ => StoreError::Unknown(error.into()),
     }
 }
 
 /// Whether the connection is of no use after this error. A read-only server is one that was
-/// demoted; its name may lead to the new primary by now.
+/// demoted, and its name may lead to the new primary by now; one that asks for a login has
+/// forgotten the one that was made.
 pub(super) fn breaks_connection(error: &RedisError) -> bool {
-    let readonly = error.code() == Some("READONLY");
-    readonly || (error.code().is_none() && !error.is_timeout())
+    match error.code() {
+        Some(code) => matches!(code, "READONLY" | "NOAUTH"),
+        None => !error.is_timeout(),
+    }
 }
 
 /// Whether the server does not know RESP3: Redis before 6, and some proxies.
 pub(super) fn is_resp3_unknown(error: &RedisError) -> bool {
     let unknown_hello = error.detail().is_some_and(|detail| {
-        detail.starts_with("unknown command") && detail.to_ascii_uppercase().contains("HELLO")
+        let detail = detail.to_ascii_lowercase();
+        detail.contains("unknown command") && detail.contains("hello")
     });
     error.kind() == ErrorKind::RESP3NotSupported || error.code() == Some("NOPROTO") || unknown_hello
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::connection::Connection;
+use super::connection::Line;
 use super::fault;
 use crate::Key;
 use crate::store::StoreError;
@@ -25,23 +25,23 @@ impl Script {
     /// Runs the script on `key`.
     pub(super) async fn call(
         &self,
-        connection: &Connection,
+        line: &Line,
         key: &Key,
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
-        match connection.call(&self.by_hash(key, args)).await {
+        match line.call(&self.by_hash(key, args)).await {
             Err(error) if fault::is_script_unknown(&error) => {
-                connection.call(&self.in_full(key, args)).await
+                line.call(&self.in_full(key, args)).await
             }
             answer => answer,
         }
     }
 
     /// Runs the script on many keys at once, and answers for each. An answer that takes longer than
-    /// `patience` speaks against the connection.
+    /// `patience` speaks against the line.
     pub(super) async fn call_each<'a, const N: usize>(
         &self,
-        connection: &Connection,
+        line: &Line,
         calls: impl Iterator<Item = (&'a Key, [&'a [u8]; N])> + Clone,
         patience: Duration,
     ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
@@ -49,10 +49,10 @@ impl Script {
         for (key, args) in calls.clone() {
             commands.add_command(self.by_hash(key, &args[..]));
         }
-        let mut answers = connection.call_each(&commands, patience).await?;
+        let mut answers = line.call_each(&commands, patience).await?;
         for (answer, (key, args)) in answers.iter_mut().zip(calls) {
             if answer.as_ref().is_err_and(fault::is_script_unknown) {
-                *answer = connection.call(&self.in_full(key, &args)).await;
+                *answer = line.call(&self.in_full(key, &args)).await;
             }
         }
         Ok(answers)
