@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use tokio::time::timeout_at;
 
 use crate::error::Step;
 use crate::holding::Holding;
@@ -14,6 +15,8 @@ use crate::{Key, LockError, LockManager, Token};
 
 /// How many timeouts long a waiting request puts up with a store that does not answer.
 const MAX_OUTAGE: u32 = 5;
+/// How many timeouts a request may take beyond the time that it waits.
+const MAX_OVERRUN: u32 = 3;
 /// Pause after a failed attempt of a waiting request.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,8 +35,18 @@ pub(crate) struct Acquisition<'a> {
 }
 
 impl Acquisition<'_> {
-    /// Asks the store until it has granted the lock or refused it for good.
+    /// Asks the store until it has granted the lock or refused it for good, and no longer than
+    /// [`MAX_OVERRUN`] past the time to wait.
     pub(crate) async fn run(&self) -> Result<Arc<Holding>, LockError> {
+        let overrun = self.manager.timeout() * MAX_OVERRUN;
+        let limit = self.wait_until.and_then(|until| until.checked_add(overrun));
+        let Some(limit) = limit else { return self.attempts().await };
+        let granted = timeout_at(limit.into(), self.attempts()).await;
+        granted
+            .unwrap_or_else(|_| Err(self.failed(StoreError::Unknown("no answer in time".into()))))
+    }
+
+    async fn attempts(&self) -> Result<Arc<Holding>, LockError> {
         let watchdog = self.manager.watchdog();
         watchdog.start().map_err(|error| self.failed(StoreError::Refused(error.into())))?;
         let max_outage = self.manager.timeout() * MAX_OUTAGE;
@@ -47,8 +60,7 @@ impl Acquisition<'_> {
                 Err(failure) => failure,
             };
             // A store that had answered meanwhile, to a request that waits, begins a new outage.
-            let since = answered.or(failing_since).unwrap_or(asked);
-            failing_since = Some(since);
+            let since = *failing_since.insert(answered.or(failing_since).unwrap_or(asked));
             if matches!(error, StoreError::Refused(_)) {
                 return Err(self.failed(error));
             }
