@@ -8,11 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::error::{LossCause, Step};
 use crate::holding::Holding;
-use crate::store::{BoxFuture, Owned, Release, StoreError};
+use crate::store::{BoxFuture, Owned, Release};
 use crate::watchdog::Handover;
 use crate::{Key, LockError, LockManager, held};
 
@@ -127,26 +127,22 @@ impl LockGuard {
     ///
     /// A lock whose release was begun is released, also when this future is dropped.
     pub async fn release(mut self) -> Result<(), LockError> {
-        let in_flight = match self.holding.end() {
-            Ok(in_flight) => in_flight,
-            Err(cause) => return Err(self.holding.lost_error(cause)),
-        };
+        self.holding.end().map_err(|cause| self.holding.lost_error(cause))?;
         self.manager.watchdog().forget(&self.holding);
-        let answer = if in_flight {
-            self.release_behind_renewal().await
-        } else {
-            self.manager.store().release(&self.order()).await
-        };
-        match answer {
-            Ok(Owned::Yes) => {
-                self.owed = false;
-                self.holding.report_release();
-                Ok(())
-            }
-            Ok(Owned::No) => {
+        // A renewal that was begun comes first, so that none arrives after the release.
+        let _ = timeout(self.manager.timeout(), self.holding.renewals_answered()).await;
+        match self.manager.store().release(&self.order()).await {
+            Ok(Owned::No) if !self.holding.is_overdue() => {
                 self.owed = false;
                 self.holding.announce_loss(LossCause::Taken);
                 Err(self.holding.lost_error(LossCause::Taken))
+            }
+            // Also a key that has expired while the release was on its way: the holder ended in
+            // time.
+            Ok(_) => {
+                self.owed = false;
+                self.holding.report_release();
+                Ok(())
             }
             Err(source) => {
                 let store = self.manager.store_name();
@@ -162,19 +158,6 @@ impl LockGuard {
         let (manager, holding) = (self.manager.clone(), Arc::clone(&self.holding));
         let guard = Self { manager, holding, owed: mem::take(&mut self.owed) };
         Box::pin(guard.release())
-    }
-
-    /// Releases on the connection of the renewals, where it cannot overtake the last one.
-    async fn release_behind_renewal(&mut self) -> Result<Owned, StoreError> {
-        let (first, answer) = oneshot::channel();
-        self.owed = false;
-        self.manager.watchdog().release(self.handover(Some(first)));
-        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown("the watchdog has ended".into())))
-    }
-
-    fn handover(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) -> Handover {
-        let until = Instant::now() + self.holding.terms.ttl;
-        Handover { release: self.order(), template: self.holding.template, until, first }
     }
 
     fn order(&self) -> Release {
@@ -195,7 +178,9 @@ impl Drop for LockGuard {
         let ended = self.holding.end();
         self.manager.watchdog().forget(&self.holding);
         if ended != Err(LossCause::Taken) {
-            self.manager.watchdog().release(self.handover(None));
+            let until = Instant::now() + self.holding.terms.ttl;
+            let (release, template) = (self.order(), self.holding.template);
+            self.manager.watchdog().release(Handover { release, template, until, first: None });
         }
     }
 }

@@ -25,8 +25,8 @@ pub(crate) struct Holding {
     waited: Duration,
     granted: Instant,
     state: Mutex<LeaseState>,
-    /// Told when the lease is lost or released.
-    ended: Notify,
+    /// Told when the lease is lost or released, and when a renewal was answered.
+    changed: Notify,
 }
 
 impl Holding {
@@ -49,7 +49,7 @@ impl Holding {
             waited: started.elapsed(),
             granted: Instant::now(),
             state: Mutex::new(LeaseState::granted(terms, sent, token.seed())),
-            ended: Notify::new(),
+            changed: Notify::new(),
         }
     }
 
@@ -64,15 +64,33 @@ impl Holding {
         self.state().step(event, now)
     }
 
-    /// Ends the lease on the holder's side, and tells whether a renewal is on its way.
-    pub(crate) fn end(&self) -> Result<bool, LossCause> {
+    /// Takes note of what became of a renewal, and says whether the holder has to stop.
+    pub(crate) fn renewal_answered(&self, event: Event, now: Instant) -> Action {
+        let action = self.step(event, now);
+        self.changed.notify_waiters();
+        action
+    }
+
+    /// Waits until no renewal is on its way.
+    pub(crate) async fn renewals_answered(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.state().renewal_in_flight() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends the lease on the holder's side.
+    pub(crate) fn end(&self) -> Result<(), LossCause> {
         let mut state = self.state();
         let action = state.step(Event::Release, Instant::now());
-        let ended = state.loss().map_or(Ok(state.renewal_in_flight()), Err);
+        let ended = state.loss().map_or(Ok(()), Err);
         drop(state);
         match action {
             Action::Stop(cause) => self.announce_loss(cause),
-            _ => self.ended.notify_waiters(),
+            _ => self.changed.notify_waiters(),
         }
         ended
     }
@@ -97,7 +115,7 @@ impl Holding {
     /// Waits until the lease is lost or released.
     pub(crate) async fn ended(&self) -> LossCause {
         loop {
-            let ended = self.ended.notified();
+            let ended = self.changed.notified();
             if let Some(cause) = self.end_cause() {
                 return cause;
             }
@@ -107,6 +125,11 @@ impl Holding {
 
     pub(crate) fn remaining(&self) -> Duration {
         self.state().remaining(Instant::now())
+    }
+
+    /// Whether the lease was over by now, had nobody ended it.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.state().deadline() <= Instant::now()
     }
 
     pub(crate) fn held_for(&self) -> Duration {
@@ -149,7 +172,7 @@ impl Holding {
 
     /// Tells the holder and the log.
     pub(crate) fn announce_loss(&self, cause: LossCause) {
-        self.ended.notify_waiters();
+        self.changed.notify_waiters();
         let Self { key, template, waited, .. } = self;
         tracing::warn!(%key, template, ?waited, held = ?self.held_for(), %cause, "lost");
     }

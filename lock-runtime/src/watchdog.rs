@@ -227,7 +227,7 @@ impl Shared {
                     Event::RenewalFailed
                 }
             };
-            if let Action::Stop(cause) = holding.step(event, now) {
+            if let Action::Stop(cause) = holding.renewal_answered(event, now) {
                 holding.announce_loss(cause);
             } else if event == (Event::Renewed { sent }) {
                 holding.report_renewal();

@@ -1,0 +1,173 @@
+//! Attempts to take a lock of which nobody knows what became.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use harness::{Mode, Proxy, Server};
+use lock_runtime::{LockError, LockManager, redis_lock};
+use redis::AsyncTypedCommands as _;
+use redis::aio::MultiplexedConnection;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+
+use crate::kit::{self, SOON, ms};
+use crate::trace::{AT_ONCE, absent, is_renewal, is_script, tokens};
+
+const TIMEOUT: Duration = Duration::from_millis(200);
+/// A call that does not wait ends after three timeouts.
+const CALL_LIMIT: Duration = Duration::from_millis(600 + 300);
+
+#[redis_lock(key = "orphan:<id>", ttl = "30s", manager = manager)]
+async fn run(manager: &LockManager, id: u64, runs: &AtomicU32) -> Result<(), LockError> {
+    runs.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+async fn setup() -> (Server, Proxy, LockManager, MultiplexedConnection) {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.addr());
+    let locks = LockManager::builder().timeout(TIMEOUT).connect(proxy.url()).await.unwrap();
+    let redis = server.connection().await;
+    (server, proxy, locks, redis)
+}
+
+#[tokio::test]
+async fn c064_a_lock_whose_answer_was_swallowed_is_given_back() {
+    let (server, proxy, locks, mut redis) = setup().await;
+    let (log, runs) = (server.log(), AtomicU32::new(0));
+    proxy.to_client(Mode::Lose);
+    let cut_off = async {
+        log.wait_for(|entry| entry.is("SET") && entry.has("orphan:64"), SOON).await;
+        proxy.to_server(Mode::Lose);
+    };
+    let start = Instant::now();
+    let (end, ()) = tokio::join!(run(&locks, 64, &runs), cut_off);
+
+    assert!(matches!(end, Err(LockError::Unavailable { .. })), "{end:?}");
+    assert!(start.elapsed() < CALL_LIMIT, "{:?}", start.elapsed());
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+    assert!(redis.exists("orphan:64").await.unwrap(), "nobody could give it back yet");
+    proxy.both_ways(Mode::Pass);
+    absent(&mut redis, "orphan:64", AT_ONCE).await;
+    run(&locks, 64, &runs).await.unwrap();
+}
+
+#[tokio::test]
+async fn c065_a_call_that_is_dropped_while_it_asks_leaves_nothing() {
+    #[redis_lock(key = "c065:<round>", ttl = "5s", manager = manager)]
+    async fn hold(manager: &LockManager, round: u64) -> Result<(), LockError> {
+        std::future::pending().await
+    }
+
+    let (server, proxy, locks, mut redis) = setup().await;
+    let log = server.log();
+    proxy.to_client(Mode::Delay(ms(3))); // some are dropped before the answer, some after it
+    for round in 0..100 {
+        let sent = proxy.until_sent(format!("c065:{round}\r\n"));
+        let dropped = async {
+            sent.await;
+            sleep(ms(round % 6)).await;
+        };
+        tokio::select! {
+            () = dropped => {}
+            _ = hold(&locks, round) => unreachable!("the body never ends"),
+        }
+    }
+
+    for round in 0..100 {
+        absent(&mut redis, &format!("c065:{round}"), AT_ONCE).await;
+    }
+    log.settle().await;
+    assert_eq!(log.count(|entry| entry.is("SET")), 100);
+    assert_eq!(log.count(|entry| is_renewal(entry, "5000")), 0);
+}
+
+/// The attempt reaches a server that is busy, and the caller is gone when its turn comes.
+#[tokio::test]
+async fn f01_a_call_that_was_dropped_before_its_turn_leaves_nothing() {
+    let (server, _proxy, locks, mut redis) = setup().await;
+    let (log, runs) = (server.log(), AtomicU32::new(0));
+    kit::run(&mut redis, "CLIENT PAUSE 400 WRITE").await;
+    timeout(ms(100), run(&locks, 1, &runs)).await.unwrap_err();
+
+    log.wait_for(|entry| entry.is("SET") && entry.has("orphan:1"), SOON).await;
+    absent(&mut redis, "orphan:1", AT_ONCE).await;
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn f03_a_lock_that_is_taken_after_the_error_is_given_back() {
+    let (server, _proxy, locks, mut redis) = setup().await;
+    let (log, runs) = (server.log(), AtomicU32::new(0));
+    kit::run(&mut redis, "CLIENT PAUSE 1000 WRITE").await;
+    let start = Instant::now();
+    let end = run(&locks, 3, &runs).await;
+
+    assert!(matches!(end, Err(LockError::Unavailable { .. })), "{end:?}");
+    assert!(start.elapsed() < CALL_LIMIT, "{:?}", start.elapsed());
+    assert!(tokens(&log, "orphan:3").is_empty(), "the server has not run it yet");
+    log.wait_for(|entry| entry.is("SET") && entry.has("orphan:3"), SOON).await;
+    absent(&mut redis, "orphan:3", AT_ONCE).await;
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
+/// A call that waits tries again, and must not wait for itself.
+#[tokio::test]
+async fn f04_a_lock_whose_answer_was_cut_off_is_not_in_its_own_way() {
+    #[redis_lock(key = "f04", ttl = "30s", wait = "2s", manager = manager)]
+    async fn patient(manager: &LockManager) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    let (server, proxy, locks, mut redis) = setup().await;
+    let log = server.log();
+    proxy.lose_reply_to("$3\r\nSET\r\n");
+    let cut = async {
+        log.wait_for(|entry| entry.is("SET"), SOON).await;
+        proxy.cut();
+    };
+    let (end, ()) = tokio::join!(patient(&locks), cut);
+
+    end.unwrap();
+    absent(&mut redis, "f04", AT_ONCE).await;
+    log.settle().await;
+    let tokens = tokens(&log, "f04");
+    assert!(tokens.len() > 1 && tokens[0] != tokens[1], "{tokens:?}");
+}
+
+/// Whoever cleans up on another connection comes before the attempt that is still on its way.
+#[tokio::test]
+async fn f06_a_late_attempt_is_followed_by_its_clean_up() {
+    let (server, proxy, locks, mut redis) = setup().await;
+    let (log, runs) = (server.log(), AtomicU32::new(0));
+    run(&locks, 5, &runs).await.unwrap(); // the server knows the script of the release
+    lead_past(&proxy, &server).await;
+    proxy.to_server(Mode::Hold);
+    let end = run(&locks, 6, &runs).await;
+    assert!(matches!(end, Err(LockError::Unavailable { .. })), "{end:?}");
+    log.wait_for(|entry| is_script(entry) && entry.has("orphan:6"), SOON).await;
+    assert!(tokens(&log, "orphan:6").is_empty(), "the attempt has arrived");
+    proxy.to_server(Mode::Pass);
+
+    log.wait_for(|entry| entry.is("SET") && entry.has("orphan:6"), SOON).await;
+    absent(&mut redis, "orphan:6", AT_ONCE).await;
+    run(&locks, 6, &runs).await.unwrap();
+    log.settle().await;
+    let tokens = tokens(&log, "orphan:6");
+    assert!(tokens.len() == 2 && tokens[0] != tokens[1], "{tokens:?}");
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+}
+
+/// Leads connections that are made from now on past the proxy.
+async fn lead_past(proxy: &Proxy, server: &Server) {
+    proxy.refuse();
+    let listener = TcpListener::bind(proxy.addr()).await.unwrap();
+    let addr = server.addr();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut server = TcpStream::connect(addr).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+}
