@@ -1,0 +1,21 @@
+//! The listed cases of the attribute that compile, on a real server.
+//!
+//! The package in `tests/edition-2021` builds the same modules in another edition.
+
+#![deny(warnings, clippy::all, clippy::pedantic)]
+
+mod arguments;
+mod durations;
+mod early_exit;
+mod futures;
+mod hygiene;
+mod lints;
+mod macros;
+mod options;
+mod other_attributes;
+mod receivers;
+mod return_types;
+mod spans;
+mod support;
+mod template;
+mod web;
