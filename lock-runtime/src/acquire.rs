@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
@@ -40,10 +41,15 @@ impl Acquisition<'_> {
     pub(crate) async fn run(&self) -> Result<Arc<Holding>, LockError> {
         let overrun = self.manager.timeout() * MAX_OVERRUN;
         let limit = self.wait_until.and_then(|until| until.checked_add(overrun));
-        let Some(limit) = limit else { return self.attempts().await };
-        let granted = timeout_at(limit.into(), self.attempts()).await;
-        granted
-            .unwrap_or_else(|_| Err(self.failed(StoreError::Unknown("no answer in time".into()))))
+        match limit {
+            // Without a runtime there are no timers, and no store that needs them answers at all.
+            Some(limit) if runtime::Handle::try_current().is_ok() => {
+                let granted = timeout_at(limit.into(), self.attempts()).await;
+                let late = || self.failed(StoreError::Unknown("no answer in time".into()));
+                granted.unwrap_or_else(|_| Err(late()))
+            }
+            _ => self.attempts().await,
+        }
     }
 
     async fn attempts(&self) -> Result<Arc<Holding>, LockError> {
@@ -150,11 +156,12 @@ impl Attempt<'_> {
     }
 
     fn hand_over(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
-        let Acquisition { manager, key, template, terms, started, .. } = self.acquisition;
-        tracing::info!(%key, template, waited = ?started.elapsed(), "abandoned");
-        let release = Release { key: (*key).clone(), token: self.token, keep_until: None };
+        let Acquisition { manager, key, template, terms, started, .. } = *self.acquisition;
+        let waited = started.elapsed();
+        tracing::info!(%key, template, ?waited, "abandoned");
+        let release = Release { key: key.clone(), token: self.token, keep_until: None };
         let until = Instant::now() + terms.ttl;
-        manager.watchdog().release(Handover { release, template: *template, until, first });
+        manager.watchdog().release(Handover { release, template, waited, until, first });
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::runtime;
 use tokio::time::timeout;
 
 use crate::error::{LossCause, Step};
@@ -130,7 +131,9 @@ impl LockGuard {
         self.holding.end().map_err(|cause| self.holding.lost_error(cause))?;
         self.manager.watchdog().forget(&self.holding);
         // A renewal that was begun comes first, so that none arrives after the release.
-        let _ = timeout(self.manager.timeout(), self.holding.renewals_answered()).await;
+        if self.holding.renewal_in_flight() && runtime::Handle::try_current().is_ok() {
+            let _ = timeout(self.manager.timeout(), self.holding.renewals_answered()).await;
+        }
         match self.manager.store().release(&self.order()).await {
             Ok(Owned::No) if !self.holding.is_overdue() => {
                 self.owed = false;
@@ -179,8 +182,10 @@ impl Drop for LockGuard {
         self.manager.watchdog().forget(&self.holding);
         if ended != Err(LossCause::Taken) {
             let until = Instant::now() + self.holding.terms.ttl;
-            let (release, template) = (self.order(), self.holding.template);
-            self.manager.watchdog().release(Handover { release, template, until, first: None });
+            let Holding { template, waited, .. } = *self.holding;
+            let release = self.order();
+            let handover = Handover { release, template, waited, until, first: None };
+            self.manager.watchdog().release(handover);
         }
     }
 }

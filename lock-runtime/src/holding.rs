@@ -22,7 +22,7 @@ pub(crate) struct Holding {
     pub(crate) token: Token,
     pub(crate) terms: Terms,
     /// How long the holder waited for it.
-    waited: Duration,
+    pub(crate) waited: Duration,
     granted: Instant,
     state: Mutex<LeaseState>,
     /// Told when the lease is lost or released, and when a renewal was answered.
@@ -71,11 +71,15 @@ impl Holding {
         action
     }
 
+    pub(crate) fn renewal_in_flight(&self) -> bool {
+        self.state().renewal_in_flight()
+    }
+
     /// Waits until no renewal is on its way.
     pub(crate) async fn renewals_answered(&self) {
         loop {
             let changed = self.changed.notified();
-            if !self.state().renewal_in_flight() {
+            if !self.renewal_in_flight() {
                 return;
             }
             changed.await;

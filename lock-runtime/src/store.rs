@@ -10,6 +10,8 @@ use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::runtime;
+
 use crate::{Key, Token};
 
 /// A boxed future, as the methods of [`Store`] return it.
@@ -167,4 +169,10 @@ impl StoreError {
     pub fn may_have_run(&self) -> bool {
         matches!(self, Self::Disconnected(_) | Self::Unknown(_))
     }
+}
+
+/// The runtime this is called on; tokio panics where its timers or sockets are used without one.
+fn current_runtime() -> Result<runtime::Handle, StoreError> {
+    let none = |_| StoreError::Refused("this needs a Tokio runtime, and there is none here".into());
+    runtime::Handle::try_current().map_err(none)
 }

@@ -66,6 +66,8 @@ pub(crate) struct Handover {
     pub(crate) release: Release,
     /// The template of its key.
     pub(crate) template: Option<&'static str>,
+    /// How long it was waited for.
+    pub(crate) waited: Duration,
     /// When the lease has run out on the server in any case, and trying becomes pointless.
     pub(crate) until: Instant,
     /// For whoever waits for the first attempt.
@@ -258,19 +260,20 @@ impl Shared {
     /// Releases a lock, again and again until the store has answered or the lease has run out.
     async fn release(self: Arc<Self>, mut handover: Handover, _unsettled: Unsettled) {
         let (mut pause, longest) = RELEASE_PAUSE;
-        let Handover { release, template, .. } = &handover;
-        let (key, template, store) = (release.key.clone(), *template, self.store.name());
+        let Handover { release, template, waited, .. } = &handover;
+        let (key, template, waited) = (release.key.clone(), *template, *waited);
+        let store = self.store.name();
         loop {
             let answer = self.store.release(&handover.release).await;
             let now = Instant::now();
             let give_up = now + pause >= handover.until;
             match &answer {
-                Ok(_) => tracing::debug!(%key, template, "released"),
+                Ok(_) => tracing::debug!(%key, template, ?waited, "released"),
                 Err(error) if give_up => {
-                    tracing::warn!(%key, template, store, %error, "could not release, left to expire");
+                    tracing::warn!(%key, template, ?waited, store, %error, "could not release, left to expire");
                 }
                 Err(error) => {
-                    tracing::debug!(%key, template, store, %error, "could not release yet");
+                    tracing::debug!(%key, template, ?waited, store, %error, "could not release yet");
                 }
             }
             let settled = answer.is_ok() || give_up;

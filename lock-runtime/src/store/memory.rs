@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
-use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError};
+use super::{
+    Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError, current_runtime,
+};
 use crate::{Key, Token};
 
 /// Keeps locks in the memory of this process.
@@ -104,18 +106,21 @@ impl MemoryStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn wait_for(&self, claim: &Claim) -> Acquired {
+    async fn wait_for(&self, claim: &Claim) -> Result<Acquired, StoreError> {
         loop {
             let sent = Instant::now();
             let (held, freed) = match self.locks().take(claim) {
-                Ok(()) => return Acquired::Granted { sent },
+                Ok(()) => return Ok(Acquired::Granted { sent }),
                 Err(busy) => busy,
             };
             let until = claim.wait_until.map_or(held.until, |until| until.min(held.until));
-            let told = until > sent && timeout_at(until.into(), freed.notified()).await.is_ok();
+            let told = until > sent && {
+                current_runtime()?;
+                timeout_at(until.into(), freed.notified()).await.is_ok()
+            };
             if !told && claim.wait_until.is_some_and(|until| until <= Instant::now()) {
                 let expires_in = Some(held.until.saturating_duration_since(Instant::now()));
-                return Acquired::Busy { holder: Some(held.by.to_string().into()), expires_in };
+                return Ok(Acquired::Busy { holder: Some(held.by.to_string().into()), expires_in });
             }
         }
     }
@@ -127,7 +132,7 @@ impl Store for MemoryStore {
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Acquired, StoreError>> {
-        Box::pin(async { Ok(self.wait_for(claim).await) })
+        Box::pin(self.wait_for(claim))
     }
 
     fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Result<Owned, StoreError>>> {

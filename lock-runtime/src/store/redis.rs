@@ -1,5 +1,6 @@
 //! Locks in one Redis server.
 
+mod address;
 mod connection;
 mod fault;
 mod script;
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, Value};
+use redis::{Client, Cmd, Value};
 
 use self::connection::{Connections, Line};
 use self::script::Script;
@@ -32,42 +33,15 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    /// The client for a URL, or what is wrong with it.
+    /// The client for a URL, or what is wrong with the URL.
     pub(crate) fn client(url: &str) -> Result<Client, String> {
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        let known = ["redis", "valkey", "redis+unix", "valkey+unix", "unix"];
-        match scheme {
-            "rediss" | "valkeys" if !cfg!(feature = "tls") => {
-                return Err(format!("{scheme}:// needs the feature `tls` of lock-runtime"));
-            }
-            "rediss" | "valkeys" => {}
-            scheme if known.contains(&scheme) => {}
-            "" => {
-                return Err("the URL has no scheme; write it as in redis://localhost:6379/0".into());
-            }
-            scheme => {
-                return Err(format!(
-                    "{scheme}:// is no kind of URL known here; use redis://, rediss://, redis+unix:// or memory://"
-                ));
-            }
-        }
-        let invalid = |error: redis::RedisError| {
-            let example = "redis://user:password@host:6379/0";
-            let text = error.to_string();
-            let problem = text.split(" - ").next().unwrap_or_default();
-            format!("the {scheme}:// URL cannot be used ({problem}); write it as in {example}")
-        };
-        let info = url.into_connection_info().map_err(invalid)?;
-        let settings = info.redis_settings().clone();
-        // Disconnects are noticed at once with RESP3, so it is used unless the URL says otherwise.
-        let chosen = url.split_once('?').is_some_and(|(_, options)| options.contains("protocol="));
-        let settings =
-            if chosen { settings } else { settings.set_protocol(redis::ProtocolVersion::RESP3) };
-        Client::open(info.set_redis_settings(settings)).map_err(invalid)
+        address::client(url)
     }
 
     pub(crate) fn new(client: &Client, timeout: Duration) -> Result<Self, String> {
-        let name = name(client.get_connection_info());
+        #[cfg(feature = "tls")]
+        address::prepare_tls();
+        let name = address::name(client.get_connection_info());
         let connections = Connections::new(client, timeout).map_err(|error| error.to_string())?;
         Ok(Self { name, connections, unanswered: Mutex::default() })
     }
@@ -183,19 +157,15 @@ impl Store for RedisStore {
             {
                 return Ok(owned);
             }
-            self.release_on(&self.line().await?, release).await
+            match self.release_on(&self.line().await?, release).await {
+                // The line may have been dead for long. The answer to the second attempt does not
+                // tell whether the first one has released the lock.
+                Err(StoreError::Disconnected(_)) => {
+                    self.release_on(&self.line().await?, release).await.map(|_| Owned::Yes)
+                }
+                answer => answer,
+            }
         })
-    }
-}
-
-/// The address for errors and logs: without user, password and options.
-fn name(info: &ConnectionInfo) -> String {
-    let database = info.redis_settings().db();
-    match info.addr() {
-        ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{host}:{port}/{database}"),
-        ConnectionAddr::Unix(path) if database == 0 => format!("redis+unix://{}", path.display()),
-        ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={database}", path.display()),
-        other => format!("redis://{other}/{database}"),
     }
 }
 

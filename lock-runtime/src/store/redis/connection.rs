@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::fault;
-use crate::store::StoreError;
+use crate::store::{StoreError, current_runtime};
 
 /// Answers that may be missing in a row before a connection is replaced. A connection into a black
 /// hole shows nothing else, for hours.
@@ -48,9 +48,7 @@ impl Connections {
 
     /// The connection of the runtime this is called on.
     pub(super) fn here(&self) -> Result<Arc<Connection>, StoreError> {
-        let Ok(runtime) = runtime::Handle::try_current() else {
-            return Err(StoreError::Refused("locks in Redis need a Tokio runtime".into()));
-        };
+        let runtime = current_runtime()?;
         let mut by_runtime = self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner);
         by_runtime.retain(|_, connection| !connection.runtime_ended.load(Ordering::Acquire));
         if let Some(connection) = by_runtime.get(&runtime.id()) {
