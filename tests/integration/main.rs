@@ -1,15 +1,33 @@
 //! Behaviour of the lock on real servers.
 
 mod acquire;
+mod bad_input;
+mod bad_servers;
 mod cancel;
+mod capture;
 mod classic;
+mod comeback;
+mod events;
+mod frameworks;
+mod growth;
 mod holding;
 mod kit;
 mod logged;
 mod loss;
 mod many;
+mod memory;
 mod orphans;
+mod outage;
 mod ownership;
+mod pay;
+mod protocol;
+mod reentry;
+mod refusals;
 mod release;
 mod renewal;
+mod runtimes;
+mod tls;
 mod trace;
+mod units;
+mod urls;
+mod waiting;
