@@ -83,6 +83,10 @@ impl Parse for Arg {
             return Err(Error::new(name.span(), message(wrong, help)));
         }
         let value = input.parse()?;
+        if !input.is_empty() && !input.peek(Token![,]) {
+            let help = "arguments are separated by commas, values are expressions";
+            return Err(input.error(message("expected `,`", help)));
+        }
         Ok(Self { name, value })
     }
 }

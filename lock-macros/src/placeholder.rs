@@ -41,7 +41,8 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
     let root = names.next().unwrap_or_default();
     let at_key = Span::mixed_site().located_at(span);
     let fields = names.map(|name| member(name, at_key)).collect();
-    let (true, Some(fields)) = (is_name(root), fields) else {
+    let is_path = format.is_some_and(|format| format.starts_with(':'));
+    let (true, Some(fields)) = (is_name(root) && !is_path, fields) else {
         return Err(message(
             format_args!("`<{content}>` is neither a parameter nor a field of one"),
             "write it like `<id>`, `<order.id>` or `<pair.0>`, or give `key` an expression",
@@ -63,7 +64,8 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
         Some(format) => {
             return Err(message(
                 format_args!("`{format}` is not a format of `<{path}>`"),
-                "write it like `<n:04>` or `<n:x>`; `<n:raw>` is not escaped",
+                "write zeros in front like `<n:04>`, hexadecimal digits like `<n:x>`; \
+                 there is no alignment, and `<n:raw>` is not escaped",
             ));
         }
     };
@@ -162,10 +164,9 @@ mod tests {
 
     #[test]
     fn other_formats_are_refused() {
-        for format in [
-            "4", "8.3", ".2", "04d", "s", "^8", "8$", ".", ".*", ":", "{", "*^4", "raw:04", "-1",
-            "٣",
-        ] {
+        for format in
+            ["4", "8.3", ".2", "04d", "s", "^8", "8$", ".", ".*", "{", "*^4", "raw:04", "-1", "٣"]
+        {
             let expected = format!("`{format}` is not a format of `<id>`");
             assert_eq!(wrong(&format!("id:{format}")), expected);
         }
@@ -184,7 +185,9 @@ mod tests {
     #[test]
     fn a_placeholder_is_no_expression() {
         let expected = |content| format!("`<{content}>` is neither a parameter nor a field of one");
-        for content in ["id()", "order.id()", "id+1", "5", "&id", "r#type", ".id", "order..id"] {
+        for content in
+            ["Shop::MAX", "id()", "order.id()", "id+1", "5", "&id", "r#type", ".id", "order..id"]
+        {
             assert_eq!(wrong(content), expected(content.to_owned()));
         }
         for field in ["", "-1", "+1", "01", "0x1", "99999999999", "self", "_", "crate", "a²", "²"]

@@ -6,8 +6,8 @@ use redis::AsyncTypedCommands;
 use tokio::time::{sleep, timeout};
 use tracing::Level;
 
-use crate::kit::{SOON, alone, ms, occupy, setup};
 use crate::capture::{Capture, Event};
+use crate::kit::{SOON, alone, ms, occupy, setup};
 
 #[redis_lock(key = "order:<id>", ttl = "1s", wait = "100ms", manager = locks)]
 async fn pay(locks: &LockManager, id: u64, takes: u64) -> Result<(), LockError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
 use harness::{Server, eventually};
-use lock_runtime::LockManager;
+use lock_runtime::{LockGuard, LockManager};
 use tokio::runtime::Handle;
 
 const TTL: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ async fn a_thousand_leases_are_renewed_in_time_without_a_task_each() {
     log.settle().await;
     let renewals = log.count(|entry| entry.is("PEXPIRE"));
     assert!((5_000..10_000).contains(&renewals), "{renewals} renewals");
-    for released in join_all(guards.into_iter().map(|guard| guard.release())).await {
+    for released in join_all(guards.into_iter().map(LockGuard::release)).await {
         released.unwrap();
     }
 }

@@ -6,8 +6,8 @@ use lock_runtime::{LockManager, LossCause};
 use redis::AsyncTypedCommands;
 use tracing::Level;
 
-use crate::kit::{SOON, alone, clients, ms, run, setup};
 use crate::capture::Capture;
+use crate::kit::{SOON, alone, clients, ms, run, setup};
 
 fn is_renewal(entry: &Entry) -> bool {
     entry.is("PEXPIRE") && entry.from_script()
