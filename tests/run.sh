@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 if ! command -v redis-server >/dev/null; then
     if ! command -v apt-get >/dev/null; then
-        echo "the tests need redis-server 6.2 or newer on the PATH" >&2
+        echo "the tests need redis-server 7 or newer on the PATH" >&2
         exit 1
     fi
     sudo=$([ "$(id -u)" = 0 ] || echo sudo)
