@@ -69,10 +69,11 @@ fn the_calls_of_a_runtime_share_a_connection() {
     watch.runtime.block_on(async {
         let locks = LockManager::connect(watch.server.url()).await.unwrap();
         let mut redis = watch.server.connection().await;
-        let mut received = async || {
+        let mut received = async || -> u32 {
             let info: String = redis::cmd("INFO").query_async(&mut redis).await.unwrap();
-            let line = info.lines().find(|line| line.starts_with("total_connections_received"));
-            line.unwrap().to_owned()
+            let mut lines = info.lines();
+            let count = lines.find_map(|line| line.strip_prefix("total_connections_received:"));
+            count.unwrap().parse().unwrap()
         };
         let before = received().await;
         for _ in 0..5 {
@@ -82,7 +83,8 @@ fn the_calls_of_a_runtime_share_a_connection() {
             });
             join_all(calls).await;
         }
-        assert_eq!(received().await, before);
+        // One more for the thread that renews.
+        assert!(received().await <= before + 1);
     });
 }
 
