@@ -33,15 +33,19 @@ impl<T: Clone> Journal<T> {
     ///
     /// None if the journal ends or `limit` passes without one.
     pub(crate) async fn first(&self, limit: Duration, matches: impl Fn(&T) -> bool) -> Option<T> {
-        let mut seen = 0;
-        let mut first = None;
         let mut reader = self.0.clone();
-        let written = reader.wait_for(|items| {
-            first = items[seen..].iter().find(|&item| matches(item)).cloned();
-            seen = items.len();
-            first.is_some()
-        });
-        let in_time = matches!(timeout(limit, written).await, Ok(Ok(_)));
-        first.filter(|_| in_time)
+        let mut seen = 0;
+        let written = async {
+            loop {
+                // Out of the lock, so that `matches` may look at the journal itself.
+                let new = reader.borrow_and_update()[seen..].to_vec();
+                seen += new.len();
+                if let Some(item) = new.into_iter().find(|item| matches(item)) {
+                    return Some(item);
+                }
+                reader.changed().await.ok()?;
+            }
+        };
+        timeout(limit, written).await.ok().flatten()
     }
 }
