@@ -36,37 +36,36 @@ pub(crate) struct Acquisition<'a> {
 }
 
 impl Acquisition<'_> {
-    /// Asks the store until it has granted the lock or refused it for good, and no longer than
-    /// [`MAX_OVERRUN`] past the time to wait.
+    /// Asks the store until it has granted the lock or refused it for good. What follows a failed
+    /// attempt takes no longer than [`MAX_OVERRUN`] past the time to wait.
     pub(crate) async fn run(&self) -> Result<Arc<Holding>, LockError> {
+        let watchdog = self.manager.watchdog();
+        watchdog.start().map_err(|error| self.failed(StoreError::Refused(error.into())))?;
+        let failure = match self.attempt().await? {
+            Ok(holding) => return Ok(holding),
+            Err(failure) => failure,
+        };
         let overrun = self.manager.timeout() * MAX_OVERRUN;
         let limit = self.wait_until.and_then(|until| until.checked_add(overrun));
         match limit {
             // Without a runtime there are no timers, and no store that needs them answers at all.
             Some(limit) if runtime::Handle::try_current().is_ok() => {
-                let granted = timeout_at(limit.into(), self.attempts()).await;
+                let granted = timeout_at(limit.into(), self.retry(failure)).await;
                 let late = || self.failed(StoreError::Unknown("no answer in time".into()));
                 granted.unwrap_or_else(|_| Err(late()))
             }
-            _ => self.attempts().await,
+            _ => self.retry(failure).await,
         }
     }
 
-    async fn attempts(&self) -> Result<Arc<Holding>, LockError> {
-        let watchdog = self.manager.watchdog();
-        watchdog.start().map_err(|error| self.failed(StoreError::Refused(error.into())))?;
+    async fn retry(&self, mut failure: Failure) -> Result<Arc<Holding>, LockError> {
         let max_outage = self.manager.timeout() * MAX_OUTAGE;
-        let mut failing_since = None;
+        let mut failing_since = self.started;
         let mut reconnected = false;
         loop {
-            self.manager.check_open()?;
-            let asked = Instant::now();
-            let (error, answered) = match self.attempt().await? {
-                Ok(holding) => return Ok(holding),
-                Err(failure) => failure,
-            };
+            let (error, answered) = failure;
             // A store that had answered meanwhile, to a request that waits, begins a new outage.
-            let since = *failing_since.insert(answered.or(failing_since).unwrap_or(asked));
+            failing_since = answered.unwrap_or(failing_since);
             if matches!(error, StoreError::Refused(_)) {
                 return Err(self.failed(error));
             }
@@ -74,11 +73,16 @@ impl Acquisition<'_> {
                 // The connection may have been dead for long. A fresh one shows whether the server
                 // is, too.
                 reconnected = true;
-            } else if self.may_wait(RETRY_PAUSE) && since.elapsed() < max_outage {
+            } else if self.may_wait(RETRY_PAUSE) && failing_since.elapsed() < max_outage {
                 tokio::time::sleep(RETRY_PAUSE).await;
             } else {
                 return Err(self.failed(error));
             }
+            self.manager.check_open()?;
+            failure = match self.attempt().await? {
+                Ok(holding) => return Ok(holding),
+                Err(failure) => failure,
+            };
         }
     }
 

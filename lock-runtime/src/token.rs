@@ -13,7 +13,7 @@ const BITS: usize = 128;
 /// Every attempt to take a lock has its own, so nobody ever renews or releases a lock that is not
 /// theirs. The bits come from the operating system each time because a generator inside the process
 /// repeats itself in a forked child or a restored snapshot.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token([u8; BITS / 4]);
 
 impl Token {

@@ -4,7 +4,7 @@
 //! entries in a timer queue; there is no task per lease. Taking and giving back a lock costs one
 //! entry in that queue, and wakes the thread only if it would otherwise sleep too long.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -44,7 +44,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     closed: bool,
-    leases: HashMap<u64, Entry>,
+    leases: BTreeMap<u64, Entry>,
     /// When which lease needs a look.
     ticks: BTreeSet<(Instant, u64)>,
     releases: Vec<Handover>,

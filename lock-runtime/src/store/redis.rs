@@ -5,7 +5,7 @@ mod connection;
 mod fault;
 mod script;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(crate) struct RedisStore {
     name: String,
     connections: Connections,
     /// Where requests were sent whose answer is not known. A release must not overtake them.
-    unanswered: Mutex<HashMap<Token, Line>>,
+    unanswered: Mutex<BTreeMap<Token, Line>>,
 }
 
 impl RedisStore {
@@ -59,7 +59,7 @@ impl RedisStore {
     }
 
     /// A panic elsewhere leaves the map usable: each change to it is one call.
-    fn unanswered(&self) -> MutexGuard<'_, HashMap<Token, Line>> {
+    fn unanswered(&self) -> MutexGuard<'_, BTreeMap<Token, Line>> {
         self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

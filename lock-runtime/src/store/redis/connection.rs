@@ -1,6 +1,5 @@
 //! Connections to one server: one for each runtime that uses it, replaced when it is dead.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -27,7 +26,8 @@ const MAX_DOUBTS: u32 = 2;
 #[derive(Debug)]
 pub(super) struct Connections {
     server: Arc<Server>,
-    by_runtime: Mutex<HashMap<runtime::Id, Arc<Connection>>>,
+    /// A list, because there are few.
+    by_runtime: Mutex<Vec<(runtime::Id, Arc<Connection>)>>,
 }
 
 impl Connections {
@@ -50,12 +50,13 @@ impl Connections {
     pub(super) fn here(&self) -> Result<Arc<Connection>, StoreError> {
         let runtime = current_runtime()?;
         let mut by_runtime = self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        by_runtime.retain(|_, connection| !connection.runtime_ended.load(Ordering::Acquire));
-        if let Some(connection) = by_runtime.get(&runtime.id()) {
+        let found = by_runtime.iter().find(|(id, _)| *id == runtime.id());
+        if let Some((_, connection)) = found.filter(|(_, connection)| !connection.has_ended()) {
             return Ok(Arc::clone(connection));
         }
+        by_runtime.retain(|(_, connection)| !connection.has_ended());
         let connection = Arc::new(Connection::new(Arc::clone(&self.server), &runtime));
-        by_runtime.insert(runtime.id(), Arc::clone(&connection));
+        by_runtime.push((runtime.id(), Arc::clone(&connection)));
         Ok(connection)
     }
 }
@@ -158,6 +159,11 @@ impl Connection {
             runtime_ended,
             runtime_watch: watch.abort_handle(),
         }
+    }
+
+    /// Whether its runtime has ended, and the connection with it.
+    fn has_ended(&self) -> bool {
+        self.runtime_ended.load(Ordering::Acquire)
     }
 
     /// A line that works, as far as anybody knows.
