@@ -172,7 +172,7 @@ impl Store for RedisStore {
 /// A duration for Redis, which counts in milliseconds: rounded up, and never zero, because an
 /// expiry of zero deletes the key.
 fn millis(duration: Duration) -> String {
-    duration.as_micros().div_ceil(1000).max(1).to_string()
+    duration.as_nanos().div_ceil(1_000_000).max(1).to_string()
 }
 
 fn pause() -> Result<Duration, StoreError> {
