@@ -12,6 +12,7 @@ mod frameworks;
 mod growth;
 mod holding;
 mod kit;
+mod lease;
 mod logged;
 mod loss;
 mod many;
