@@ -30,7 +30,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unknown`] when the lock may have been taken: the caller releases the token.
+    /// Any [`StoreError`]. After one that [may have run](StoreError::may_have_run) the caller
+    /// releases the token.
     ///
     /// # Cancel safety
     ///

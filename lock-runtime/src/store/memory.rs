@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 use tokio::time::timeout_at;
 
 use super::{
@@ -48,14 +49,15 @@ impl Lock {
 
 impl Locks {
     /// Takes the lock, or says who has it and what to wait for.
-    fn take(&mut self, claim: &Claim) -> Result<(), (Held, Arc<Notify>)> {
+    fn take(&mut self, claim: &Claim) -> Result<(), (Held, OwnedNotified)> {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, lock| lock.is_needed());
             self.sweep_at = self.by_key.len() * 2 + 64;
         }
         let lock = self.by_key.entry(claim.key.clone()).or_default();
         if let Some(held) = lock.held() {
-            return Err((held, Arc::clone(&lock.freed)));
+            // Made here, so that no message can come before it.
+            return Err((held, Arc::clone(&lock.freed).notified_owned()));
         }
         lock.held = Some(Held { by: claim.token, until: Instant::now() + claim.ttl });
         Ok(())
@@ -116,7 +118,7 @@ impl MemoryStore {
             let until = claim.wait_until.map_or(held.until, |until| until.min(held.until));
             let told = until > sent && {
                 current_runtime()?;
-                timeout_at(until.into(), freed.notified()).await.is_ok()
+                timeout_at(until.into(), freed).await.is_ok()
             };
             if !told && claim.wait_until.is_some_and(|until| until <= Instant::now()) {
                 let expires_in = Some(held.until.saturating_duration_since(Instant::now()));
