@@ -1,0 +1,36 @@
+//! `distributed-lock-redis`, with one server.
+
+use anyhow::Result;
+use distributed_lock_core::prelude::*;
+use distributed_lock_redis::RedisLockProvider;
+
+use super::{Body, Call, Lock, PATIENCE, Terms};
+
+pub(super) struct DistributedLockRedis {
+    provider: RedisLockProvider,
+}
+
+impl DistributedLockRedis {
+    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
+        let provider = RedisLockProvider::builder()
+            .url(url)
+            .expiry(terms.ttl)
+            // In the proportions of its defaults.
+            .min_validity(terms.ttl * 9 / 10)
+            .extension_cadence(terms.ttl / 3)
+            .build()
+            .await?;
+        Ok(Self { provider })
+    }
+}
+
+impl Lock for DistributedLockRedis {
+    fn run<'a>(&'a self, key: &'a str, body: Body) -> Call<'a> {
+        Box::pin(async move {
+            let lock = self.provider.create_lock(key);
+            let handle = lock.acquire(Some(PATIENCE)).await?;
+            body.await;
+            Ok(handle.release().await?)
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! The floor: the two commands that a lock needs at least, sent by hand.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use redis::aio::MultiplexedConnection;
+use redis::{Client, IntoConnectionInfo};
+use tokio::time::sleep;
+
+use super::{Body, Call, Lock, Terms};
+
+const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+/// A connection, and the script that compares and deletes.
+pub(super) struct Raw {
+    connection: MultiplexedConnection,
+    release: String,
+    ttl_ms: u128,
+}
+
+impl Raw {
+    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
+        let mut connection = connect(url).await?;
+        let release =
+            redis::cmd("SCRIPT").arg("LOAD").arg(RELEASE).query_async(&mut connection).await?;
+        Ok(Self { connection, release, ttl_ms: terms.ttl.as_millis() })
+    }
+}
+
+impl Lock for Raw {
+    fn run<'a>(&'a self, key: &'a str, body: Body) -> Call<'a> {
+        Box::pin(async move {
+            let mut connection = self.connection.clone();
+            let token = format!("{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?);
+            let mut set = redis::cmd("SET");
+            set.arg(key).arg(&token).arg("NX").arg("PX").arg(self.ttl_ms.to_string());
+            while set.query_async::<Option<String>>(&mut connection).await?.is_none() {
+                sleep(pause()?).await;
+            }
+            body.await;
+            let mut release = redis::cmd("EVALSHA");
+            release.arg(&self.release).arg(1).arg(key).arg(&token);
+            let released: u32 = release.query_async(&mut connection).await?;
+            anyhow::ensure!(released == 1, "the lock was lost");
+            Ok(())
+        })
+    }
+}
+
+/// A connection that sends small commands at once.
+pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection> {
+    let info = url.into_connection_info()?;
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    let client = Client::open(info.set_tcp_settings(tcp))?;
+    Ok(client.get_multiplexed_async_connection().await?)
+}
+
+/// The time between two questions for a lock that is held: 100 ms as in most crates, spread so that
+/// waiters do not ask together.
+fn pause() -> Result<Duration> {
+    Ok(Duration::from_millis(50 + u64::from(getrandom::u32()?) % 100))
+}

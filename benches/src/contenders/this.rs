@@ -1,0 +1,29 @@
+//! This project, without the attribute.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use lock_runtime::LockManager;
+
+use super::{Body, Call, Lock, PATIENCE, Terms};
+
+pub(super) struct This {
+    locks: LockManager,
+    ttl: Duration,
+}
+
+impl This {
+    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
+        Ok(Self { locks: LockManager::connect(url).await?, ttl: terms.ttl })
+    }
+}
+
+impl Lock for This {
+    fn run<'a>(&'a self, key: &'a str, body: Body) -> Call<'a> {
+        Box::pin(async move {
+            let guard = self.locks.lock(key).ttl(self.ttl).wait(PATIENCE).await?;
+            body.await;
+            Ok(guard.release().await?)
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! What the server tells about itself.
+
+use anyhow::{Context, Result};
+use redis::aio::MultiplexedConnection;
+
+/// The answer to `INFO everything`.
+#[derive(Debug)]
+pub(crate) struct Info(String);
+
+impl Info {
+    pub(crate) async fn read(connection: &mut MultiplexedConnection) -> Result<Self> {
+        Ok(Self(redis::cmd("INFO").arg("everything").query_async(connection).await?))
+    }
+
+    /// The text of a field.
+    pub(crate) fn field(&self, name: &str) -> Result<&str> {
+        let mut fields = self.0.lines().filter_map(|line| line.split_once(':'));
+        fields
+            .find_map(|(field, value)| (field == name).then_some(value))
+            .with_context(|| format!("the server does not tell its {name}"))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<f64> {
+        Ok(self.field(name)?.parse()?)
+    }
+
+    /// Processor time of the server, in seconds.
+    pub(crate) fn cpu(&self) -> Result<f64> {
+        Ok(self.number("used_cpu_user")? + self.number("used_cpu_sys")?)
+    }
+
+    /// How often a command was run, by a client or by a script.
+    pub(crate) fn calls(&self, command: &str) -> f64 {
+        let stats = self.field(&format!("cmdstat_{command}")).unwrap_or_default();
+        let calls = stats.split(',').find_map(|stat| stat.strip_prefix("calls="));
+        calls.and_then(|calls| calls.parse().ok()).unwrap_or_default()
+    }
+}
