@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use crate::error::Step;
-use crate::holding::Holding;
+use crate::holding::{Grant, Holding};
 use crate::lease::{Terms, validity};
 use crate::store::{Acquired, Claim, Owned, Release, StoreError};
 use crate::watchdog::Handover;
@@ -95,9 +95,10 @@ impl Acquisition<'_> {
         let claim = Claim::new(key.clone(), token, terms.ttl, wait_until);
         let attempt = Attempt { acquisition: self, token, open: true };
         let error = match manager.store().acquire(&claim).await {
-            Ok(Acquired::Granted { sent }) if sent.elapsed() < validity(terms.ttl) => {
+            Ok(Acquired::Granted { sent, fence }) if sent.elapsed() < validity(terms.ttl) => {
                 attempt.settle();
-                let holding = Holding::new(key.clone(), template, token, terms, started, sent);
+                let grant = Grant { token, fence, sent };
+                let holding = Holding::new(key.clone(), template, grant, terms, started);
                 return Ok(Ok(Arc::new(holding)));
             }
             Ok(Acquired::Granted { .. }) => {
@@ -116,7 +117,8 @@ impl Acquisition<'_> {
             }
             Err(error) => error,
         };
-        if error.may_have_run() {
+        // A claim that was answered stands in a queue, and must not be handed the lock there.
+        if error.may_have_run() || claim.answered().is_some() {
             let freed = attempt.abandon();
             // The next attempt, if there will be one, must not find this one in its way.
             if matches!(error, StoreError::Disconnected(_)) || self.may_wait(Duration::ZERO) {

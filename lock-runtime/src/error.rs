@@ -158,7 +158,7 @@ impl From<LockError> for io::Error {
 }
 
 /// How a lease was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossCause {
     /// No renewal was confirmed before the lease ran out on this machine's own clock.

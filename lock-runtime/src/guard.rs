@@ -15,7 +15,7 @@ use crate::error::{LossCause, Step};
 use crate::holding::Holding;
 use crate::store::{BoxFuture, Owned, Release};
 use crate::watchdog::Handover;
-use crate::{Key, LockError, LockManager, held};
+use crate::{Fence, Key, LockError, LockManager, held};
 
 /// A held lock.
 ///
@@ -50,6 +50,12 @@ impl LockGuard {
         let lease = Lease::default();
         lease.begin(&self.holding);
         lease
+    }
+
+    /// The number of this grant, for the data that the lock protects; see [`fence`](crate::fence).
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.holding.fence
     }
 
     /// How long the lease lasts from now if no further renewal is confirmed; zero when it is lost.
@@ -209,6 +215,14 @@ impl Lease {
     /// Makes this the view of a lease; until then it is the view of none.
     pub(crate) fn begin(&self, holding: &Arc<Holding>) {
         let _ = self.0.set(Arc::clone(holding));
+    }
+
+    /// The number of this grant, for the data that the lock protects; see [`fence`](crate::fence).
+    ///
+    /// Zero, which is less than any, for a lease that has not begun.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.0.get().map_or(Fence::new(0), |holding| holding.fence)
     }
 
     /// How long the lease lasts from now if no further renewal is confirmed; zero when it is lost

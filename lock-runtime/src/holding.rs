@@ -9,7 +9,16 @@ use tokio::sync::Notify;
 use crate::error::LossCause;
 use crate::lease::{Action, Event, LeaseState, Terms};
 use crate::store::{Renewal, StoreError};
-use crate::{Key, LockError, Token};
+use crate::{Fence, Key, LockError, Token};
+
+/// How a request was granted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grant {
+    pub(crate) token: Token,
+    pub(crate) fence: Fence,
+    /// An instant before the request was sent that was granted.
+    pub(crate) sent: Instant,
+}
 
 /// One lease that was granted.
 #[derive(Debug)]
@@ -20,36 +29,41 @@ pub(crate) struct Holding {
     /// The template the key was made from, such as `order:<id>`.
     pub(crate) template: Option<&'static str>,
     pub(crate) token: Token,
+    pub(crate) fence: Fence,
     pub(crate) terms: Terms,
     /// How long the holder waited for it.
     pub(crate) waited: Duration,
     granted: Instant,
     state: Mutex<LeaseState>,
-    /// Told when the lease is lost or released, and when a renewal was answered.
-    changed: Notify,
+    /// Told when the lease is lost or released.
+    ended: Notify,
+    /// Told when a renewal was answered; apart, because that is no reason to wake the holder.
+    answered: Notify,
 }
 
 impl Holding {
-    /// The lease of a request that began at `started` and was granted by what it sent after `sent`.
+    /// The lease of a request that began at `started`.
     pub(crate) fn new(
         key: Key,
         template: Option<&'static str>,
-        token: Token,
+        grant: Grant,
         terms: Terms,
         started: Instant,
-        sent: Instant,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let Grant { token, fence, sent } = grant;
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             key,
             template,
             token,
+            fence,
             terms,
             waited: started.elapsed(),
             granted: Instant::now(),
             state: Mutex::new(LeaseState::granted(terms, sent, token.seed())),
-            changed: Notify::new(),
+            ended: Notify::new(),
+            answered: Notify::new(),
         }
     }
 
@@ -67,7 +81,7 @@ impl Holding {
     /// Takes note of what became of a renewal, and says whether the holder has to stop.
     pub(crate) fn renewal_answered(&self, event: Event, now: Instant) -> Action {
         let action = self.step(event, now);
-        self.changed.notify_waiters();
+        self.answered.notify_waiters();
         action
     }
 
@@ -78,11 +92,11 @@ impl Holding {
     /// Waits until no renewal is on its way.
     pub(crate) async fn renewals_answered(&self) {
         loop {
-            let changed = self.changed.notified();
+            let answered = self.answered.notified();
             if !self.renewal_in_flight() {
                 return;
             }
-            changed.await;
+            answered.await;
         }
     }
 
@@ -94,7 +108,7 @@ impl Holding {
         drop(state);
         match action {
             Action::Stop(cause) => self.announce_loss(cause),
-            _ => self.changed.notify_waiters(),
+            _ => self.ended.notify_waiters(),
         }
         ended
     }
@@ -119,7 +133,7 @@ impl Holding {
     /// Waits until the lease is lost or released.
     pub(crate) async fn ended(&self) -> LossCause {
         loop {
-            let ended = self.changed.notified();
+            let ended = self.ended.notified();
             if let Some(cause) = self.end_cause() {
                 return cause;
             }
@@ -160,8 +174,8 @@ impl Holding {
     }
 
     pub(crate) fn report_grant(&self) {
-        let Self { key, template, waited, .. } = self;
-        tracing::debug!(%key, template, ?waited, "acquired");
+        let Self { key, template, waited, token, fence, .. } = self;
+        tracing::debug!(%key, template, ?waited, %token, %fence, "acquired");
     }
 
     pub(crate) fn report_renewal(&self) {
@@ -176,7 +190,7 @@ impl Holding {
 
     /// Tells the holder and the log.
     pub(crate) fn announce_loss(&self, cause: LossCause) {
-        self.changed.notify_waiters();
+        self.ended.notify_waiters();
         let Self { key, template, waited, .. } = self;
         tracing::warn!(%key, template, ?waited, held = ?self.held_for(), %cause, "lost");
     }

@@ -26,7 +26,7 @@ pub(crate) fn validity(ttl: Duration) -> Duration {
 }
 
 /// What a lease was asked to be.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     pub(crate) renew: bool,
@@ -62,7 +62,7 @@ pub(crate) enum Action {
     Stop(LossCause),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
     Held,
     Lost(LossCause),
@@ -70,7 +70,7 @@ enum Phase {
 }
 
 /// One lease, from grant to end.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LeaseState {
     terms: Terms,
     phase: Phase,
@@ -200,7 +200,7 @@ fn renewal(terms: &Terms, sent: Instant, jitter: &mut Jitter) -> Instant {
 }
 
 /// Random enough to spread renewals, and the same for the same seed (xorshift64).
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Jitter(u64);
 
 impl Jitter {

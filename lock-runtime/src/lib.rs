@@ -19,6 +19,7 @@
 
 mod acquire;
 mod error;
+pub mod fence;
 mod guard;
 mod held;
 mod holding;
@@ -42,6 +43,7 @@ pub mod __private;
 pub use lock_macros::redis_lock;
 
 pub use error::{LockError, LossCause, Step};
+pub use fence::Fence;
 pub use guard::{Lease, LockGuard};
 pub use key::Key;
 pub use manager::{Builder, Endpoint, LockManager};

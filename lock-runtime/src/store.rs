@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime;
 
-use crate::{Key, Token};
+use crate::{Fence, Key, Token};
 
 /// A boxed future, as the methods of [`Store`] return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -30,8 +30,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Any [`StoreError`]. After one that [may have run](StoreError::may_have_run) the caller
-    /// releases the token.
+    /// Any [`StoreError`]. After one that [may have run](StoreError::may_have_run), or that follows
+    /// [an answer](Claim::note_answer), the caller releases the token.
     ///
     /// # Cancel safety
     ///
@@ -70,7 +70,8 @@ impl Claim {
         Self { key, token, ttl, wait_until, answered: Mutex::default() }
     }
 
-    /// Tells that the store has answered while it waits, so that an outage is counted from then.
+    /// Tells that the store has answered that the claim waits: an outage is counted from now, and
+    /// the token is released if the claim fails.
     pub fn note_answer(&self) {
         *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -87,6 +88,8 @@ pub enum Acquired {
     Granted {
         /// An instant before the request that was granted was sent.
         sent: Instant,
+        /// The number of the grant, greater than those of all grants of this lock before.
+        fence: Fence,
     },
     /// Somebody else holds it, and the time to wait is over.
     Busy {

@@ -1,20 +1,26 @@
 //! The random value that tells holders apart.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::store::StoreError;
 
-/// Bits of randomness in a [`Token`].
-const BITS: usize = 128;
+/// Bytes that name a process.
+const PROCESS: usize = 6;
+/// Bytes of randomness in a [`Token`].
+const RANDOM: usize = 16;
+const LEN: usize = 2 * PROCESS + 1 + 2 * RANDOM;
 
-/// What a lock's key holds while it is taken: 128 bits from the operating system, as hexadecimal
-/// digits.
+/// What a lock's key holds while it is taken: `<process>-<random>`, 12 and 32 hexadecimal digits.
+///
+/// The first part is the same for all tokens of a process, and part of the name of its connections,
+/// so that `CLIENT LIST` shows who has a lock. The other one is 128 bits from the operating system.
 ///
 /// Every attempt to take a lock has its own, so nobody ever renews or releases a lock that is not
 /// theirs. The bits come from the operating system each time because a generator inside the process
 /// repeats itself in a forked child or a restored snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token([u8; BITS / 4]);
+pub struct Token([u8; LEN]);
 
 impl Token {
     /// A new token.
@@ -23,18 +29,27 @@ impl Token {
     ///
     /// [`StoreError::Refused`] when the operating system has no random bits to give.
     pub fn random() -> Result<Self, StoreError> {
-        let mut bits = [0; BITS / 8];
+        let mut bits = [0; RANDOM];
         getrandom::fill(&mut bits).map_err(|error| StoreError::Refused(error.into()))?;
-        Ok(Self::from_bits(bits))
+        Ok(Self::from_bits(process(), bits))
     }
 
-    pub(crate) fn from_bits(bits: [u8; BITS / 8]) -> Self {
-        let digit = |bits: u8| b"0123456789abcdef"[usize::from(bits & 0xf)];
-        let mut digits = [0; BITS / 4];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(bits) {
-            pair.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
-        }
-        Self(digits)
+    fn from_bits(process: [u8; PROCESS], bits: [u8; RANDOM]) -> Self {
+        let mut text = [b'-'; LEN];
+        let (head, tail) = text.split_at_mut(2 * PROCESS);
+        write_hex(head, &process);
+        write_hex(&mut tail[1..], &bits);
+        Self(text)
+    }
+
+    /// The token that is written so, if one is.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let text: [u8; LEN] = text.as_bytes().try_into().ok()?;
+        let is_token = |(place, byte): (usize, &u8)| match place {
+            place if place == 2 * PROCESS => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        };
+        text.iter().enumerate().all(is_token).then_some(Self(text))
     }
 
     /// A number that differs from token to token, for choices that need not be secret.
@@ -61,14 +76,51 @@ impl fmt::Debug for Token {
     }
 }
 
+/// What the connections of this process are called: `lock-runtime:<process>`.
+pub(crate) fn process_name() -> String {
+    let mut digits = [0; 2 * PROCESS];
+    write_hex(&mut digits, &process());
+    format!("lock-runtime:{}", String::from_utf8_lossy(&digits))
+}
+
+/// Random, not the process id, which is the same in many containers. It is no secret and need not
+/// be unique, so zeros do when there is no randomness; a token needs its own.
+fn process() -> [u8; PROCESS] {
+    static PROCESS_ID: OnceLock<[u8; PROCESS]> = OnceLock::new();
+    *PROCESS_ID.get_or_init(|| {
+        let mut bits = [0; PROCESS];
+        let _ = getrandom::fill(&mut bits);
+        bits
+    })
+}
+
+fn write_hex(digits: &mut [u8], bytes: &[u8]) {
+    let digit = |bits: u8| b"0123456789abcdef"[usize::from(bits & 0xf)];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(*byte)]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn is_written_as_its_bits_in_hexadecimal() {
-        let token = Token::from_bits(0x0123_4567_89ab_cdef_fedc_ba98_7654_3210_u128.to_be_bytes());
-        assert_eq!(token.to_string(), "0123456789abcdeffedcba9876543210");
+        let bits = 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210_u128.to_be_bytes();
+        let token = Token::from_bits([0xff, 0, 1, 2, 3, 4], bits);
+        assert_eq!(token.to_string(), "ff0001020304-0123456789abcdeffedcba9876543210");
+        assert_eq!(Token::parse(&token.to_string()), Some(token));
+        for other in ["", "0123456789abcdeffedcba9876543210", &token.to_string()[1..]] {
+            assert_eq!(Token::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn begins_with_the_name_of_the_process() {
+        let token = Token::random().unwrap().to_string();
+        let (process, _) = token.split_once('-').unwrap();
+        assert_eq!(process_name(), format!("lock-runtime:{process}"));
     }
 
     #[test]

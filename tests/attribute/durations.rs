@@ -53,7 +53,7 @@ async fn c034_the_ttl_is_sent_in_milliseconds() {
     ] {
         let commands = log.commands_on(key);
         let set = commands.iter().find(|command| command.is("SET")).unwrap();
-        assert_eq!(set.args[3..], ["NX", "PX", ttl], "{key}");
+        assert_eq!(set.args[3..], ["PX", ttl], "{key}");
     }
 }
 

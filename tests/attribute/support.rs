@@ -76,7 +76,10 @@ pub(super) async fn server() -> &'static Server {
     SERVER
         .get_or_init(async || {
             let server = Server::start().await;
-            LockManager::connect(server.url()).await.unwrap().install();
+            let locks = LockManager::connect(server.url()).await.unwrap();
+            // Teaches the server the scripts.
+            locks.lock("warm").await.unwrap().release().await.unwrap();
+            locks.install();
             server
         })
         .await
@@ -92,8 +95,8 @@ pub(super) async fn exists(redis: &mut MultiplexedConnection, key: &str) -> bool
     redis.exists(key).await.unwrap()
 }
 
-/// What `call` gives, which has locked exactly `key` meanwhile: it took it with one `SET`, held it
-/// at each [`tick`], and deleted it before it returned.
+/// What `call` gives, which has locked exactly `key` meanwhile: it took it with one command, held it
+/// at each [`tick`], and deleted it with another one before it returned.
 pub(super) async fn locking<T>(key: &str, call: impl Future<Output = T>) -> T {
     watched(key, call).await.0
 }
@@ -128,9 +131,10 @@ async fn watched<T>(key: &str, call: impl Future<Output = T>) -> (T, usize) {
     assert!(!exists(&mut redis, key).await, "{key} is left behind");
     log.settle().await;
     let mut commands = log.commands_on(key);
-    commands.retain(|command| command.from_script() || command.is("SET"));
+    commands.retain(|command| !command.is("EXISTS"));
     let names: Vec<_> = commands.iter().map(|command| command.name().to_uppercase()).collect();
-    assert_eq!(names, ["SET", "GET", "DEL"], "{key}: {:#?}", log.entries());
-    assert_eq!(commands[0].args[3..5], ["NX", "PX"]);
+    let expected = ["EVALSHA", "GET", "SET", "EVALSHA", "GET", "DEL"];
+    assert_eq!(names, expected, "{key}: {:#?}", log.entries());
+    assert_eq!(commands[2].args[3], "PX");
     (value, watch.looks.load(Ordering::Relaxed))
 }

@@ -115,6 +115,17 @@ impl Child {
         end(&mut self.process()).expect("a child can be killed");
     }
 
+    /// Asks the process to end at once but in good order, and waits until it is gone.
+    ///
+    /// # Panics
+    ///
+    /// If it has ended.
+    pub(crate) fn quit(&self) {
+        let mut process = self.process();
+        signal(&mut process, Signal::QUIT);
+        process.wait().expect("a child can be waited for");
+    }
+
     fn process(&self) -> MutexGuard<'_, process::Child> {
         self.process.lock().expect("no panic under the lock")
     }

@@ -1,6 +1,7 @@
 //! Real servers for tests, and the means to watch them and to get in their way.
 //!
 //! - [`Server`] is a `redis-server` process of the test's own.
+//! - [`Postgres`] is a PostgreSQL of the test's own, for what a lock protects.
 //! - [`Proxy`] stands between a client and a server and delays, holds, loses or cuts.
 //! - [`CommandLog`] records what a server was asked to do.
 //! - [`Child`] is any other process, such as a second holder of a lock.
@@ -16,6 +17,7 @@ mod entry;
 mod eventually;
 mod journal;
 mod port;
+mod postgres;
 mod proxy;
 mod server;
 mod spawn;
@@ -25,5 +27,6 @@ pub use child::Child;
 pub use command_log::CommandLog;
 pub use entry::Entry;
 pub use eventually::eventually;
+pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use server::{Server, ServerBuilder};

@@ -15,8 +15,8 @@ use tokio::sync::{Barrier, Notify};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::kit::{SOON, ms, setup};
-use crate::trace::{AT_ONCE, absent, holder, is_renewal, keys};
+use crate::kit::{SOON, ms, setup, warm_up};
+use crate::trace::{AT_ONCE, absent, holder, is_grant, is_renewal, keys};
 
 #[tokio::test]
 async fn c082_a_release_whose_caller_is_gone_takes_place() {
@@ -27,15 +27,17 @@ async fn c082_a_release_whose_caller_is_gone_takes_place() {
     }
 
     let server = Server::start().await;
-    let (proxy, log) = (Proxy::start(server.addr()), server.log());
+    let proxy = Proxy::start(server.addr());
     let mut redis = server.connection().await;
     let locks = LockManager::connect(proxy.url()).await.unwrap();
-    let gate = Barrier::new(101);
+    warm_up(&locks).await;
+    let (log, gate) = (server.log(), Barrier::new(101));
     let rounds = join_all((0..100).map(async |id| {
         let call = work(&locks, id, &gate);
         let dropped = async {
-            log.wait_for(|entry| entry.is("SET") && entry.has(&format!("c082:{id}")), SOON).await;
-            proxy.until_sent(format!("c082:{id}\r\n")).await; // the release
+            let key = format!("c082:{id}");
+            log.wait_for(|entry| is_grant(entry, &key), SOON).await;
+            proxy.until_sent(format!("{key}\r\n")).await; // the release
             sleep(ms(id % 5)).await;
         };
         tokio::select! {

@@ -35,6 +35,13 @@ impl Capture {
         capture
     }
 
+    /// The events whose message contains `text`.
+    pub(crate) fn saying(&self, text: &str) -> Vec<Event> {
+        let mut events = self.0.lock().unwrap().clone();
+        events.retain(|event| event.message().contains(text));
+        events
+    }
+
     /// The events about `key`.
     pub(crate) fn of(&self, key: &str) -> Vec<Event> {
         let mut events = self.0.lock().unwrap().clone();

@@ -10,7 +10,7 @@ use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands;
 use tokio::time::{sleep, timeout};
 
-use crate::kit::{SOON, ms, occupy};
+use crate::kit::{SOON, ms, occupy, warm_up};
 
 const TIMEOUT: Duration = ms(200);
 
@@ -38,6 +38,7 @@ impl Setup {
         let server = builder.start().await;
         let proxy = Proxy::start(server.addr());
         let locks = LockManager::builder().timeout(TIMEOUT).connect(proxy.url()).await.unwrap();
+        warm_up(&locks).await;
         Self { server, proxy, locks }
     }
 
@@ -92,7 +93,7 @@ async fn during_an_acquire() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         setup.proxy.to_server(Mode::Hold);
-        let sent = setup.proxy.until_sent("SET");
+        let sent = setup.proxy.until_sent("EVALSHA");
         let asking = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
         sent.await;
         setup.goes(way);

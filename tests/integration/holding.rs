@@ -8,7 +8,7 @@ use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::time::{sleep, timeout};
 
 use crate::kit::{SOON, ms, pttl, setup};
-use crate::trace::{absent, is_renewal, tokens};
+use crate::trace::{absent, is_grant, is_renewal, tokens};
 
 static BLOCKING: AtomicBool = AtomicBool::new(false);
 
@@ -32,7 +32,7 @@ async fn c071_a_body_that_blocks_its_thread_keeps_the_lock() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     let call = tokio::spawn(block(locks.clone(), 71, &BLOCKING));
-    log.wait_for(|entry| entry.is("SET"), SOON).await;
+    log.wait_for(|entry| is_grant(entry, "blocked:71"), SOON).await;
     let next = tokio::spawn(follow(locks, 71, &BLOCKING));
 
     call.await.unwrap().unwrap();
@@ -71,7 +71,7 @@ async fn c072_a_stuck_body_ends_at_max_hold() {
     absent(&mut redis, "c072", ms(1_000)).await;
     sleep(ms(1_000)).await;
     log.settle().await;
-    let since = log.wait_for(|entry| entry.is("SET"), SOON).await.at;
+    let since = log.wait_for(|entry| is_grant(entry, "c072"), SOON).await.at;
     let entries = log.entries();
     let renewals: Vec<_> = entries.iter().filter(|entry| is_renewal(entry, "1000")).collect();
     assert!(!renewals.is_empty());

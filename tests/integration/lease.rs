@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use harness::{Mode, Proxy, Server, eventually};
 use lock_runtime::{LockManager, LossCause};
 
-use crate::kit::{SOON, ms};
+use crate::kit::{SOON, ms, warm_up};
+use crate::trace::{is_grant, keys};
 
 #[tokio::test]
 async fn a_view_that_outlives_the_hold_knows_that_it_is_over() {
@@ -46,7 +47,7 @@ async fn f06_requests_that_are_late_together_are_all_given_back() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = LockManager::builder().timeout(ms(200)).connect(proxy.url()).await.unwrap();
-    locks.lock("warm").await.unwrap().release().await.unwrap();
+    warm_up(&locks).await;
 
     proxy.to_server(Mode::Hold);
     let requests = (0..5).map(|n| locks.lock(format!("late:{n}")).into_future());
@@ -56,12 +57,9 @@ async fn f06_requests_that_are_late_together_are_all_given_back() {
     let log = server.log();
     proxy.to_server(Mode::Pass);
     for n in 0..5 {
-        log.wait_for(|entry| entry.is("SET") && entry.has(&format!("late:{n}")), SOON).await;
+        log.wait_for(|entry| is_grant(entry, &format!("late:{n}")), SOON).await;
     }
 
     let mut redis = server.connection().await;
-    eventually("all late locks are given back", SOON, async || {
-        redis::cmd("DBSIZE").query_async::<u64>(&mut redis).await.unwrap() == 0
-    })
-    .await;
+    eventually("all late locks are given back", SOON, async || keys(&mut redis).await == 0).await;
 }

@@ -7,6 +7,8 @@ use harness::{Server, eventually};
 use lock_runtime::{LockGuard, LockManager};
 use tokio::runtime::Handle;
 
+use crate::trace::keys;
+
 const TTL: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,16 +39,14 @@ async fn a_thousand_leases_are_renewed_in_time_without_a_task_each() {
 #[tokio::test]
 async fn five_thousand_guards_dropped_at_once_are_all_released() {
     let server = Server::start().await;
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = LockManager::builder().timeout(TTL * 10).connect(server.url()).await.unwrap();
     let requests = (0..5_000).map(|n| locks.lock(format!("drop:{n}")).into_future());
     let guards: Vec<_> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
 
     drop(guards);
 
     let mut redis = server.connection().await;
-    eventually("no key is left", Duration::from_secs(10), async || {
-        redis::cmd("DBSIZE").query_async::<u64>(&mut redis).await.unwrap() == 0
-    })
-    .await;
+    let none = async || keys(&mut redis).await == 0;
+    eventually("no key is left", Duration::from_secs(10), none).await;
     locks.shutdown().await;
 }

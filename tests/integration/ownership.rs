@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use harness::Entry;
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::sleep;
 
 use crate::kit::{SOON, ms, pttl, setup};
-use crate::trace::{absent, holder, is_script};
+use crate::trace::{FENCE, absent, holder, is_grant, is_renewal, is_script};
 
 #[tokio::test]
 async fn c060_foreign_lock_survives_release() {
@@ -72,9 +73,11 @@ async fn c061_every_acquisition_has_128_bits_of_its_own() {
     log.settle().await;
 
     let entries = log.entries();
-    let sets = entries.iter().filter(|entry| entry.is("SET"));
-    let tokens: HashSet<u128> =
-        sets.map(|set| u128::from_str_radix(&set.args[2], 16).unwrap()).collect();
+    let locked = |entry: &&Entry| entry.is("SET") && entry.args[1] != FENCE;
+    let parts = entries.iter().filter(locked).map(|set| set.args[2].split_once('-').unwrap());
+    let (processes, tokens): (HashSet<&str>, HashSet<u128>) =
+        parts.map(|(process, bits)| (process, u128::from_str_radix(bits, 16).unwrap())).unzip();
+    assert_eq!(processes.len(), 2, "{processes:?}");
     assert_eq!(tokens.len(), 20_000, "tokens are repeated");
     for bit in 0..128 {
         let ones = tokens.iter().filter(|token| *token >> bit & 1 == 1).count();
@@ -103,10 +106,11 @@ async fn c062_a_deleted_key_stays_deleted() {
     assert!(!redis.exists("c062").await.unwrap());
     log.settle().await;
     let commands = log.commands_on("c062");
-    assert!(commands[0].is("SET"));
+    let granted = commands.iter().position(|entry| is_grant(entry, "c062")).unwrap();
     let creates = |name: &str| !["get", "pttl", "pexpire", "del", "exists"].contains(&name);
-    let later = commands[1..].iter().filter(|entry| !is_script(entry));
+    let later = commands[granted + 1..].iter().filter(|entry| !is_script(entry));
     let creating: Vec<_> = later.filter(|e| creates(&e.name().to_lowercase())).collect();
     assert!(creating.is_empty(), "{creating:#?}");
-    assert!(commands.iter().any(is_script), "nobody has asked for a renewal");
+    let renewal = |entry: &Entry| is_renewal(entry, "1000");
+    assert!(commands.iter().any(renewal), "nobody has asked for a renewal");
 }

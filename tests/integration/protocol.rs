@@ -8,6 +8,7 @@ use tracing::Level;
 
 use crate::capture::Capture;
 use crate::kit::{SOON, alone, clients, ms, run, setup};
+use crate::trace::{FENCE, is_script};
 
 fn is_renewal(entry: &Entry) -> bool {
     entry.is("PEXPIRE") && entry.from_script()
@@ -63,23 +64,34 @@ async fn f48_scripts_may_be_forgotten_all_the_time() {
 #[tokio::test]
 async fn f49_a_user_needs_no_permission_to_load_scripts() {
     let (server, _, mut redis) = setup().await;
-    let commands = "+ping +set +get +getrange +type +pttl +pexpire +del +eval +evalsha";
+    let commands = "+ping +eval +evalsha +time +get +set +del +type +exists +pttl +pexpire \
+                    +hget +hset +hdel +hmget +zadd +zcard +zrank +zrem +zrevrange +zpopmin \
+                    +publish +subscribe &lock-runtime:*";
     run(&mut redis, &format!("ACL SETUSER app on >pass ~* -@all {commands}")).await;
     let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
     let log = server.log();
     run(&mut redis, "SCRIPT FLUSH").await;
     round(&locks, "k", &log).await;
-    let _held = locks.lock("k").await.unwrap();
+    let held = locks.lock("k").await.unwrap();
     let error = locks.lock("k").await.unwrap_err();
     assert!(error.is_busy(), "{error}");
+    let waiter = tokio::spawn(locks.lock("k").wait(SOON).into_future());
+    log.wait_for(|entry| entry.is("ZADD"), SOON).await;
+    held.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn c096_scripts_declare_their_key_and_take_the_rest_as_arguments() {
-    const KEYS: [&str; 3] = ["order:42", "{order}:42", "shop:{a}{b}:order"];
+async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
+    /// Each with its helpers, which are in the same slot of a cluster.
+    const KEYS: [(&str, [&str; 2]); 3] = [
+        ("order:42", ["{order:42}:waiters", "{order:42}:peers"]),
+        ("{order}:42", ["{order}:42:waiters", "{order}:42:peers"]),
+        ("shop:{a}{b}:order", ["shop:{a}{b}:order:waiters", "shop:{a}{b}:order:peers"]),
+    ];
     let (server, locks, redis) = setup().await;
     let log = server.log();
-    join_all(KEYS.map(async |key| {
+    join_all(KEYS.map(async |(key, helpers)| {
         let guard = locks.lock(key).ttl(ms(1_000)).await.unwrap();
         let token = redis.clone().get(key).await.unwrap().unwrap();
         assert!(locks.lock(key).await.unwrap_err().is_busy());
@@ -88,17 +100,26 @@ async fn c096_scripts_declare_their_key_and_take_the_rest_as_arguments() {
         log.settle().await;
 
         let mut scripts = log.commands_on(key);
-        scripts.retain(|entry| entry.is("EVAL") || entry.is("EVALSHA"));
+        scripts.retain(is_script);
         for script in &scripts {
-            assert_eq!(script.args[2..4], ["1", key], "one key, which is the lock's");
             assert!(!script.args[1].contains(key) && !script.args[1].contains(&token));
         }
-        let with = |args: &[&str]| scripts.iter().filter(|s| s.args[4..] == *args).count();
-        assert!(with(&[&token, "1000"]) >= 1, "no renewal among {scripts:#?}");
-        assert!(with(&[&token, ""]) + with(&[&token]) >= 1, "no release among {scripts:#?}");
+        let with = |keys: &[&str], args: &[&str]| {
+            let behind = |s: &Entry| s.args[3..] == [keys, args].concat();
+            scripts.iter().filter(|s| s.args[2] == keys.len().to_string() && behind(s)).count()
+        };
+        let [waiters, peers] = helpers;
+        let all = [key, waiters, peers, FENCE];
+        assert_eq!(with(&all, &[&token, "1000", "", ""]), 1, "no acquire among {scripts:#?}");
+        assert!(with(&[key], &[&token, "1000"]) >= 1, "no renewal among {scripts:#?}");
+        assert_eq!(with(&all, &[&token, ""]), 1, "no release among {scripts:#?}");
     }))
     .await;
-    let inside = |entry: &Entry| entry.from_script() && !KEYS.iter().any(|key| entry.has(key));
+    let declared = KEYS.iter().flat_map(|(key, [waiters, peers])| [key, waiters, peers]);
+    let declared: Vec<_> = declared.chain([&FENCE]).collect();
+    let inside = |entry: &Entry| {
+        entry.from_script() && !entry.is("TIME") && !declared.iter().any(|key| entry.has(key))
+    };
     assert_eq!(log.count(inside), 0, "a script touches a key that it does not declare");
 }
 
@@ -143,7 +164,7 @@ async fn strange_server(name: &str, other: &str) -> (Server, LockManager) {
 
 #[tokio::test]
 async fn c098_an_unexpected_reply_to_the_acquire_is_an_error() {
-    let (_server, locks) = strange_server("SET", "RPUSH").await;
+    let (_server, locks) = strange_server("EVALSHA", "RPUSH").await;
     let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
 }

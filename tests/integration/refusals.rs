@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::kit::{SOON, ms, run, setup};
+use crate::trace::keys;
 
 /// What becomes of a held lock and of other calls while a server refuses for a while.
 ///
@@ -232,4 +233,16 @@ async fn f52_a_server_without_a_free_connection_is_an_error_until_it_has_one() {
     drop(crowd);
     let connected = async || LockManager::connect(server.url()).await.is_ok();
     eventually("there is room again", SOON, connected).await;
+}
+
+#[tokio::test]
+async fn f50_a_permission_that_a_script_needs_is_named_at_once() {
+    let (server, _, mut redis) = setup().await;
+    run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -set").await;
+    let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
+    let start = Instant::now();
+    let error = locks.lock("k").wait(SOON).await.unwrap_err();
+    assert!(start.elapsed() < ms(1_000), "{:?}", start.elapsed());
+    assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
+    assert_eq!(keys(&mut redis).await, 0);
 }

@@ -49,8 +49,8 @@ async fn lifetimes(log: &CommandLog, key: &str) -> Vec<String> {
     let commands = log.commands_on(key);
     let acquires = commands.iter().filter(|entry| entry.is("SET"));
     let acquires = acquires.map(|entry| {
-        assert_eq!([&*entry.args[3], &*entry.args[4]], ["NX", "PX"]);
-        entry.args[5].clone()
+        assert_eq!(entry.args[3], "PX");
+        entry.args[4].clone()
     });
     let renewals = commands.iter().filter(|entry| is_renewal(entry, key));
     acquires.chain(renewals.map(|entry| entry.args[2].clone())).collect()

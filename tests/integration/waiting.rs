@@ -8,6 +8,7 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands;
 
 use crate::kit::{SOON, again, alone, clients, ms, occupy, pttl, setup};
+use crate::trace::{is_acquire, is_grant, is_release, keys};
 
 #[tokio::test]
 async fn c086_the_limit_cuts_the_last_pause_short() {
@@ -50,7 +51,7 @@ async fn without_waiting(locks: &LockManager, key: &str) -> Result<(), LockError
 }
 
 #[tokio::test]
-async fn c087_no_wait_is_one_set() {
+async fn c087_no_wait_is_one_command() {
     const TIMES: usize = 1_000;
     let (server, locks, mut redis) = setup().await;
     occupy(&mut redis, "held", ms(60_000)).await;
@@ -62,8 +63,12 @@ async fn c087_no_wait_is_one_set() {
         assert!(without_waiting(&locks, "held").await.unwrap_err().is_busy());
     }
     log.settle().await;
-    assert_eq!(log.count(|entry| entry.is("SET") && entry.has("free")), TIMES);
-    assert_eq!(log.count(|entry| entry.is("SET") && entry.has("held")), TIMES);
+    let from_clients = |key| log.count(|entry| !entry.from_script() && entry.has(key));
+    assert_eq!(from_clients("free"), 2 * TIMES, "to take and to give back");
+    assert_eq!(from_clients("held"), TIMES);
+    assert_eq!(log.count(|entry| is_acquire(entry, "free")), TIMES);
+    assert_eq!(log.count(|entry| is_acquire(entry, "held")), TIMES);
+    assert!(!redis.exists("{held}:waiters").await.unwrap());
     assert_eq!(redis.get("held").await.unwrap().as_deref(), Some("another program"));
 }
 
@@ -94,7 +99,7 @@ async fn c089_a_waiter_costs_little() {
     assert!(locks.lock("k").wait(ms(2_500)).await.unwrap_err().is_busy());
     let used = processor_time().saturating_sub(before);
     log.settle().await;
-    let asked = log.count(|entry| entry.is("SET") && entry.has("k"));
+    let asked = log.count(|entry| is_acquire(entry, "k"));
     assert!((5..=50).contains(&asked), "asked {asked} times");
     assert!(used < ms(100), "used {used:?}");
 }
@@ -115,8 +120,9 @@ async fn c090_waits_leave_nothing_behind() {
         let ttl = if i % 2 == 0 { ms(400) } else { ms(60_000) };
         occupy(&mut redis, &format!("k{i}"), ttl).await;
     }
-    locks.lock("warm").await.unwrap().release().await.unwrap();
-    let before = clients(&mut redis).await.len();
+    let mut watch = redis.clone();
+    let mut connections = async || clients(&mut watch).await.len();
+    eventually("the callers' and the manager's own", SOON, async || connections().await == 2).await;
 
     let mut waits = tokio::task::JoinSet::new();
     for i in 0..WAITS {
@@ -142,13 +148,9 @@ async fn c090_waits_leave_nothing_behind() {
 
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").arg("*").query_async(&mut redis).await.unwrap();
-    assert_eq!(channels, Vec::<String>::new());
-    eventually("as many connections as before", SOON, async || {
-        clients(&mut redis).await.len() == before
-    })
-    .await;
-    let left: usize = redis::cmd("DBSIZE").query_async(&mut redis).await.unwrap();
-    assert_eq!(left, WAITS / 2, "the held keys only");
+    assert_eq!(channels.len(), 1, "that of the connection: {channels:?}");
+    eventually("there are no more than before", SOON, async || connections().await == 2).await;
+    assert_eq!(keys(&mut redis).await, WAITS / 2, "the held keys only");
 }
 
 const C091: &str = "waiting::c091_every_waiter_has_its_turns";
@@ -210,10 +212,10 @@ async fn c092_a_waiter_follows_a_holder_that_renews() {
     log.settle().await;
     let commands = log.commands_on("k");
     let token = redis.get("k").await.unwrap().unwrap();
-    let deleted = commands.iter().position(|entry| entry.is("DEL")).unwrap();
-    let renewals = commands[..deleted].iter().filter(|entry| entry.is("PEXPIRE")).count();
+    let released = commands.iter().position(|entry| is_release(entry, "k")).unwrap();
+    let renewals = commands[..released].iter().filter(|entry| entry.is("PEXPIRE")).count();
     assert!(renewals >= 2, "renewed {renewals} times");
-    let granted = commands.iter().rposition(|entry| entry.is("SET") && entry.has(&token)).unwrap();
-    assert!(deleted < granted);
+    let granted = commands.iter().rposition(|entry| is_grant(entry, "k")).unwrap();
+    assert!(released < granted && commands[granted].has(&token));
     guard.release().await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
@@ -11,7 +11,7 @@ use tokio::time::timeout_at;
 use super::{
     Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError, current_runtime,
 };
-use crate::{Key, Token};
+use crate::{Fence, Key, Token};
 
 /// Keeps locks in the memory of this process.
 #[derive(Debug, Default)]
@@ -22,6 +22,7 @@ struct Locks {
     by_key: HashMap<Key, Lock>,
     /// How many entries there may be before those that nobody needs are removed.
     sweep_at: usize,
+    last_fence: u64,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +30,12 @@ struct Lock {
     held: Option<Held>,
     /// Told when the lock is released. A waiter keeps a clone.
     freed: Arc<Notify>,
+}
+
+/// Whether a lock could be taken; if not, who has it and what to wait for.
+enum Taken {
+    With(Fence),
+    Not { held: Held, freed: OwnedNotified },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +56,7 @@ impl Lock {
 
 impl Locks {
     /// Takes the lock, or says who has it and what to wait for.
-    fn take(&mut self, claim: &Claim) -> Result<(), (Held, OwnedNotified)> {
+    fn take(&mut self, claim: &Claim) -> Taken {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, lock| lock.is_needed());
             self.sweep_at = self.by_key.len() * 2 + 64;
@@ -57,10 +64,18 @@ impl Locks {
         let lock = self.by_key.entry(claim.key.clone()).or_default();
         if let Some(held) = lock.held() {
             // Made here, so that no message can come before it.
-            return Err((held, Arc::clone(&lock.freed).notified_owned()));
+            return Taken::Not { held, freed: Arc::clone(&lock.freed).notified_owned() };
         }
         lock.held = Some(Held { by: claim.token, until: Instant::now() + claim.ttl });
-        Ok(())
+        Taken::With(self.next_fence())
+    }
+
+    /// As in Redis, so that fences also grow from one run of a program to the next.
+    fn next_fence(&mut self) -> Fence {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = time.as_micros().try_into().unwrap_or(u64::MAX);
+        self.last_fence = time.max(self.last_fence.saturating_add(1));
+        Fence::new(self.last_fence)
     }
 
     /// The hold of `token`, if it has one.
@@ -112,8 +127,8 @@ impl MemoryStore {
         loop {
             let sent = Instant::now();
             let (held, freed) = match self.locks().take(claim) {
-                Ok(()) => return Ok(Acquired::Granted { sent }),
-                Err(busy) => busy,
+                Taken::With(fence) => return Ok(Acquired::Granted { sent, fence }),
+                Taken::Not { held, freed } => (held, freed),
             };
             let until = claim.wait_until.map_or(held.until, |until| until.min(held.until));
             let told = until > sent && {

@@ -1,35 +1,47 @@
 //! Locks in one Redis server.
 
 mod address;
+mod answer;
 mod connection;
 mod fault;
+mod names;
+mod requests;
 mod script;
+mod waiter;
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Client, Cmd, Value};
+use redis::{Client, Value};
 
+use self::answer::{Answer, owned, unexpected};
 use self::connection::{Connections, Line};
+use self::names::Names;
+use self::requests::Requests;
 use self::script::Script;
+use self::waiter::Waiter;
 use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError};
-use crate::Token;
 
-static LOOK: Script = Script::new(include_str!("redis/lua/look.lua"));
+static ACQUIRE: Script = Script::new(concat!(
+    include_str!("redis/lua/grant.lua"),
+    include_str!("redis/lua/acquire.lua"),
+    include_str!("redis/lua/queue.lua"),
+    include_str!("redis/lua/join.lua"),
+));
 static RENEW: Script = Script::new(include_str!("redis/lua/renew.lua"));
-static RELEASE: Script = Script::new(include_str!("redis/lua/release.lua"));
-
-/// The pause before a waiter asks again: so long, and up to so much longer.
-const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(100));
+static RELEASE: Script = Script::new(concat!(
+    include_str!("redis/lua/release.lua"),
+    include_str!("redis/lua/grant.lua"),
+    include_str!("redis/lua/queue.lua"),
+    include_str!("redis/lua/hand_over.lua"),
+));
 
 /// Keeps locks in one Redis server, each as a string with an expiry: the token of its holder.
 #[derive(Debug)]
 pub(crate) struct RedisStore {
     name: String,
     connections: Connections,
-    /// Where requests were sent whose answer is not known. A release must not overtake them.
-    unanswered: Mutex<BTreeMap<Token, Line>>,
+    requests: Arc<Requests>,
 }
 
 impl RedisStore {
@@ -42,8 +54,10 @@ impl RedisStore {
         #[cfg(feature = "tls")]
         address::prepare_tls();
         let name = address::name(client.get_connection_info());
-        let connections = Connections::new(client, timeout).map_err(|error| error.to_string())?;
-        Ok(Self { name, connections, unanswered: Mutex::default() })
+        let requests = Arc::<Requests>::default();
+        let connections = Connections::new(client, timeout, Arc::downgrade(&requests))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { name, connections, requests })
     }
 
     /// Makes sure that a server answers, and that it is one.
@@ -58,50 +72,59 @@ impl RedisStore {
         self.connections.here()?.line().await
     }
 
-    /// A panic elsewhere leaves the map usable: each change to it is one call.
-    fn unanswered(&self) -> MutexGuard<'_, BTreeMap<Token, Line>> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks for the lock until it is granted or the time to wait is over.
     async fn wait_for(&self, claim: &Claim) -> Result<Acquired, StoreError> {
+        let Claim { token, ttl, wait_until, .. } = *claim;
+        let connection = self.connections.here()?;
+        let mut waiter =
+            Waiter::new(ttl, wait_until, Instant::now(), token.seed().to_be_bytes()[0]);
         loop {
-            let line = self.line().await?;
+            let line = connection.line().await?;
+            let place = if waiter.waits(Instant::now()) {
+                Some((waiter.pause(), connection.inbox(&line).await?))
+            } else {
+                None
+            };
             let sent = Instant::now();
-            if self.set(&line, claim).await? {
-                return Ok(Acquired::Granted { sent });
-            }
-            let found = found(LOOK.call(&line, &claim.key, &[]).await?)?;
-            claim.note_answer();
-            let left =
-                claim.wait_until.map(|until| until.saturating_duration_since(Instant::now()));
-            match found {
-                Acquired::Busy { expires_in, .. } if left.is_none_or(|left| !left.is_zero()) => {
-                    // One millisecond more than the holder has left, since that is rounded.
-                    let free_in =
-                        expires_in.map_or(Duration::MAX, |ms| ms + Duration::from_millis(1));
-                    tokio::time::sleep(pause()?.min(free_in).min(left.unwrap_or(free_in))).await;
+            let queued = match self.ask(&line, claim, place).await? {
+                Answer::Granted(fence) => return Ok(Acquired::Granted { sent, fence }),
+                Answer::Busy { holder, free_in } => {
+                    return Ok(Acquired::Busy { holder, expires_in: free_in });
                 }
-                found => return Ok(found),
+                Answer::NotALock { kind } => return Ok(Acquired::NotALock { kind }),
+                Answer::Queued(queued) => queued,
+            };
+            claim.note_answer();
+            waiter.queued(sent, queued, Instant::now());
+            while let Some(message) = self.requests.message(token, waiter.ask_at()).await {
+                if let Some((sent, fence)) = waiter.told(message, Instant::now()) {
+                    self.requests.end(token);
+                    return Ok(Acquired::Granted { sent, fence });
+                }
             }
         }
     }
 
-    /// Takes the lock if its key is free: one command, which gives the key its expiry, too.
-    async fn set(&self, line: &Line, claim: &Claim) -> Result<bool, StoreError> {
-        let mut command = Cmd::with_capacity(6, 128);
-        command.arg("SET").arg(claim.key.as_str()).arg(claim.token.as_bytes()).arg("NX");
-        command.arg("PX").arg(millis(claim.ttl));
-        self.unanswered().insert(claim.token, line.clone());
-        let answer = line.call(&command).await;
-        if !answer.as_ref().is_err_and(StoreError::may_have_run) {
-            self.unanswered().remove(&claim.token);
+    /// Asks for the lock. Who waits names the pause before the next question, and the inbox.
+    async fn ask(
+        &self,
+        line: &Line,
+        claim: &Claim,
+        place: Option<(Duration, &str)>,
+    ) -> Result<Answer, StoreError> {
+        let (pause, inbox) =
+            place.map_or_else(Default::default, |(pause, inbox)| (millis(pause), inbox));
+        let ttl = millis(claim.ttl);
+        let args = [claim.token.as_bytes(), ttl.as_bytes(), pause.as_bytes(), inbox.as_bytes()];
+        self.requests.ask(claim.token, line);
+        let answer = ACQUIRE.call(line, &Names::of(&claim.key).all(), &args).await;
+        let answer = answer.and_then(|answer| Answer::read(&answer));
+        match &answer {
+            Ok(Answer::Queued(_)) => self.requests.wait(claim.token),
+            Err(error) if error.may_have_run() => {}
+            _ => drop(self.requests.end(claim.token)),
         }
-        match answer? {
-            Value::Okay => Ok(true),
-            Value::Nil => Ok(false),
-            other => Err(unexpected(&other)),
-        }
+        answer
     }
 
     async fn renew_all(
@@ -116,7 +139,7 @@ impl RedisStore {
         let calls = leases
             .iter()
             .zip(&ttls)
-            .map(|(lease, ttl)| (&lease.key, [lease.token.as_bytes(), ttl.as_bytes()]));
+            .map(|(lease, ttl)| (lease.key.as_str(), [lease.token.as_bytes(), ttl.as_bytes()]));
         let replies = RENEW.call_each(&line, calls, patience).await?;
         Ok(replies.into_iter().map(|reply| owned(&reply?)).collect())
     }
@@ -124,7 +147,7 @@ impl RedisStore {
     async fn release_on(&self, line: &Line, release: &Release) -> Result<Owned, StoreError> {
         let keep = release.keep().map_or_else(String::new, millis);
         let args = [release.token.as_bytes(), keep.as_bytes()];
-        owned(&RELEASE.call(line, &release.key, &args).await?)
+        owned(&RELEASE.call(line, &Names::of(&release.key).all(), &args).await?)
     }
 }
 
@@ -151,7 +174,7 @@ impl Store for RedisStore {
             // Sent where the request was sent, the release is executed behind it, even if both
             // are late. Elsewhere it may be too early, but when the first line does not answer,
             // that is what is left, and the lock's own expiry behind it.
-            let before = self.unanswered().remove(&release.token);
+            let before = self.requests.end(release.token);
             if let Some(line) = before.filter(|line| !line.is_broken())
                 && let Ok(owned) = self.release_on(&line, release).await
             {
@@ -173,38 +196,4 @@ impl Store for RedisStore {
 /// expiry of zero deletes the key.
 fn millis(duration: Duration) -> String {
     duration.as_nanos().div_ceil(1_000_000).max(1).to_string()
-}
-
-fn pause() -> Result<Duration, StoreError> {
-    let random = getrandom::u32().map_err(|error| StoreError::Refused(error.into()))?;
-    let (shortest, more) = POLL;
-    Ok(shortest + more.mul_f64(f64::from(random) / f64::from(u32::MAX)))
-}
-
-/// What `look.lua` says of a key that was not free.
-fn found(reply: Value) -> Result<Acquired, StoreError> {
-    match reply {
-        Value::Nil => Ok(Acquired::Busy { holder: None, expires_in: Some(Duration::ZERO) }),
-        Value::Array(found) => match &found[..] {
-            [Value::SimpleString(kind)] => Ok(Acquired::NotALock { kind: kind.clone() }),
-            [Value::BulkString(holder), Value::Int(ms)] => Ok(Acquired::Busy {
-                holder: Some(String::from_utf8_lossy(holder).into()),
-                expires_in: u64::try_from(*ms).ok().map(Duration::from_millis),
-            }),
-            _ => Err(unexpected(&Value::Array(found))),
-        },
-        other => Err(unexpected(&other)),
-    }
-}
-
-fn owned(reply: &Value) -> Result<Owned, StoreError> {
-    match reply {
-        Value::Int(1) => Ok(Owned::Yes),
-        Value::Int(0) => Ok(Owned::No),
-        other => Err(unexpected(other)),
-    }
-}
-
-fn unexpected(reply: &Value) -> StoreError {
-    StoreError::Unknown(format!("the server answered {reply:?}, as no Redis does").into())
 }

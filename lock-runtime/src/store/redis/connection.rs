@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -12,11 +12,14 @@ use redis::{
     Value,
 };
 use tokio::runtime;
+use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::fault;
+use super::requests::Requests;
 use crate::store::{StoreError, current_runtime};
+use crate::token;
 
 /// Answers that may be missing in a row before a connection is replaced. A connection into a black
 /// hole shows nothing else, for hours.
@@ -31,7 +34,12 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(client: &Client, timeout: Duration) -> Result<Self, RedisError> {
+    /// Their messages go to `requests`.
+    pub(super) fn new(
+        client: &Client,
+        timeout: Duration,
+        requests: Weak<Requests>,
+    ) -> Result<Self, RedisError> {
         let info = client.get_connection_info();
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let redis =
@@ -40,8 +48,9 @@ impl Connections {
         let resp3 = AtomicBool::new(
             client.get_connection_info().redis_settings().protocol().supports_resp3(),
         );
+        let said_deaf = AtomicBool::new(false);
         Ok(Self {
-            server: Arc::new(Server { client, timeout, resp3 }),
+            server: Arc::new(Server { client, timeout, requests, resp3, said_deaf }),
             by_runtime: Mutex::default(),
         })
     }
@@ -65,8 +74,11 @@ impl Connections {
 struct Server {
     client: Client,
     timeout: Duration,
+    requests: Weak<Requests>,
     /// Whether to speak RESP3: cleared when the server turns out not to know it.
     resp3: AtomicBool,
+    /// Whether it was said that waiters get no messages.
+    said_deaf: AtomicBool,
 }
 
 /// Without the client, which knows the password.
@@ -106,10 +118,14 @@ impl Server {
             .set_connection_timeout(Some(self.timeout))
             .set_response_timeout(Some(self.timeout));
         if protocol.supports_resp3() {
-            let health = Arc::clone(&health);
+            let (health, requests) = (Arc::clone(&health), Weak::clone(&self.requests));
             config = config.set_push_sender(move |push: PushInfo| {
+                let requests = requests.upgrade().unwrap_or_default();
                 if push.kind == PushKind::Disconnection {
                     health.broken.store(true, Ordering::Release);
+                    requests.disconnected(|line| Arc::ptr_eq(&line.health, &health));
+                } else {
+                    requests.receive(&push);
                 }
                 Ok::<(), redis::aio::SendError>(())
             });
@@ -118,7 +134,11 @@ impl Server {
         let redis = info.redis_settings().clone().set_protocol(protocol);
         let client = Client::open(info.clone().set_redis_settings(redis))?;
         let multiplexed = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Line { multiplexed, health })
+        let name = redis::cmd("CLIENT").arg("SETNAME").arg(token::process_name()).take();
+        // Only for people who look at `CLIENT LIST`, so it does not matter if it is refused.
+        let _ = multiplexed.clone().send_packed_command(&name).await;
+        let inbox = Arc::new(Inbox::new(protocol));
+        Ok(Line { multiplexed, health, inbox })
     }
 }
 
@@ -196,6 +216,17 @@ impl Connection {
         }
     }
 
+    /// The channel on which the server sends messages to those who wait, or an empty name if it
+    /// sends none. Why not is said once.
+    pub(super) async fn inbox<'a>(&self, line: &'a Line) -> Result<&'a str, StoreError> {
+        let deaf = line.inbox.deaf.get_or_try_init(|| line.subscribe()).await?;
+        let Some(why) = deaf else { return Ok(&line.inbox.channel) };
+        if !self.server.said_deaf.swap(true, Ordering::Relaxed) {
+            tracing::warn!("waiters ask again and again, because they get no messages: {why}");
+        }
+        Ok("")
+    }
+
     fn healthy_line(&self) -> Option<Line> {
         let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         line.as_ref().filter(|line| line.health.is_good()).cloned()
@@ -213,6 +244,25 @@ impl Drop for Connection {
 pub(super) struct Line {
     multiplexed: MultiplexedConnection,
     health: Arc<Health>,
+    inbox: Arc<Inbox>,
+}
+
+#[derive(Debug)]
+struct Inbox {
+    channel: String,
+    /// Why nothing arrives there, if that is so; unknown until somebody waits.
+    deaf: OnceCell<Option<String>>,
+}
+
+impl Inbox {
+    fn new(protocol: ProtocolVersion) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let channel = format!("{}:{number}", token::process_name());
+        let resp3 = protocol.supports_resp3();
+        let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
+        Self { channel, deaf: OnceCell::new_with(deaf) }
+    }
 }
 
 impl Line {
@@ -243,6 +293,17 @@ impl Line {
         let answers = answers.map_err(fault::sending)?;
         let answers = answers.into_iter().map(Value::extract_error);
         Ok(answers.map(|answer| answer.map_err(fault::sending)).collect())
+    }
+
+    /// Subscribes to the inbox. Gives the reason if the server refuses.
+    async fn subscribe(&self) -> Result<Option<String>, StoreError> {
+        let answer = self.multiplexed.clone().subscribe(&self.inbox.channel).await;
+        self.health.take_note(&answer);
+        match answer {
+            Ok(()) => Ok(None),
+            Err(error) if error.code().is_some() => Ok(Some(error.to_string())),
+            Err(error) => Err(fault::sending(error)),
+        }
     }
 
     /// Whether it has ended; what is sent on it now is not executed.

@@ -22,7 +22,7 @@ const LATER: [&str; 10] = [
 ];
 
 /// Codes of error replies to commands that were not executed, and never will be.
-const NEVER: [&str; 5] = ["CROSSSLOT", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
+const NEVER: [&str; 6] = ["CROSSSLOT", "FENCE", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
 
 /// An error while connecting: no command was executed.
 pub(super) fn connecting(error: RedisError) -> StoreError {
@@ -43,12 +43,19 @@ pub(super) fn connecting(error: RedisError) -> StoreError {
 pub(super) fn sending(error: RedisError) -> StoreError {
     match error.code() {
         Some(code) if LATER.contains(&code) => StoreError::NotExecuted(explained(error)),
-        Some(code) if NEVER.contains(&code) => StoreError::Refused(explained(error)),
+        Some(code) if NEVER.contains(&code) || is_forbidden_in_script(&error) => {
+            StoreError::Refused(explained(error))
+        }
         None if error.is_timeout() => StoreError::Unknown("no answer in time".into()),
         None if error.is_io_error() => StoreError::Disconnected(error.into()),
         // Also codes that are not listed: a proxy may have passed the command on before it failed.
         _ => StoreError::Unknown(error.into()),
     }
+}
+
+/// Whether a script ran a command that the user may not run. Redis 7.0 has no code for that.
+fn is_forbidden_in_script(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| detail.starts_with("The user executing the script can't"))
 }
 
 /// Whether the connection is of no use after this error. A read-only server is one that was
@@ -88,11 +95,15 @@ struct Explained {
 fn explained(error: RedisError) -> Box<dyn Error + Send + Sync> {
     let help = match error.code() {
         Some("WRONGPASS" | "NOAUTH") => "check the user and the password of the URL",
-        Some("NOPERM") => {
-            "the user needs `+set +get +getrange +type +pttl +pexpire +del +eval +evalsha` \
-             and access to the key"
+        code if code == Some("NOPERM") || is_forbidden_in_script(&error) => {
+            "the permissions that a user needs are in the guide, under `In Redis`"
         }
         Some("READONLY") => "this is a replica, use the address of its primary",
+        Some("FENCE") => "delete it unless it belongs to something else",
+        Some("WRONGTYPE") => {
+            "a name that belongs to the lock is used for something else: \
+             `{key}:waiters`, `{key}:peers` or `lock-runtime:fence`"
+        }
         Some("OOM") => "the server's `maxmemory` is reached",
         Some("MISCONF" | "NOREPLICAS") => "the server accepts no writes in this state",
         None if error.is_connection_refusal() => "is a server running there?",

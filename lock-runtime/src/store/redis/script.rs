@@ -7,10 +7,9 @@ use redis::{Cmd, Pipeline, Value};
 
 use super::connection::Line;
 use super::fault;
-use crate::Key;
 use crate::store::StoreError;
 
-/// A script about one key.
+/// A script, which names all keys that it uses.
 #[derive(Debug)]
 pub(super) struct Script {
     code: &'static str,
@@ -22,58 +21,55 @@ impl Script {
         Self { code, hash: OnceLock::new() }
     }
 
-    /// Runs the script on `key`.
+    /// Runs the script.
     pub(super) async fn call(
         &self,
         line: &Line,
-        key: &Key,
+        keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
-        match line.call(&self.by_hash(key, args)).await {
+        match line.call(&self.by_hash(keys, args)).await {
             Err(error) if fault::is_script_unknown(&error) => {
-                line.call(&self.in_full(key, args)).await
+                line.call(&self.in_full(keys, args)).await
             }
             answer => answer,
         }
     }
 
-    /// Runs the script on many keys at once, and answers for each. An answer that takes longer than
+    /// Runs the script for many keys at once, and answers for each. An answer that takes longer than
     /// `patience` speaks against the line.
     pub(super) async fn call_each<'a, const N: usize>(
         &self,
         line: &Line,
-        calls: impl Iterator<Item = (&'a Key, [&'a [u8]; N])> + Clone,
+        calls: impl Iterator<Item = (&'a str, [&'a [u8]; N])> + Clone,
         patience: Duration,
     ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
         let mut commands = Pipeline::new();
         for (key, args) in calls.clone() {
-            commands.add_command(self.by_hash(key, &args[..]));
+            commands.add_command(self.by_hash(&[key], &args[..]));
         }
         let mut answers = line.call_each(&commands, patience).await?;
         for (answer, (key, args)) in answers.iter_mut().zip(calls) {
             if answer.as_ref().is_err_and(fault::is_script_unknown) {
-                *answer = line.call(&self.in_full(key, &args)).await;
+                *answer = line.call(&self.in_full(&[key], &args)).await;
             }
         }
         Ok(answers)
     }
 
-    fn by_hash(&self, key: &Key, args: &[&[u8]]) -> Cmd {
+    fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
         let hash = self.hash.get_or_init(|| redis::Script::new(self.code).get_hash().to_owned());
-        command("EVALSHA", hash, key, args)
+        command("EVALSHA", hash, keys, args)
     }
 
     /// Also teaches the server the script.
-    fn in_full(&self, key: &Key, args: &[&[u8]]) -> Cmd {
-        command("EVAL", self.code, key, args)
+    fn in_full(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
+        command("EVAL", self.code, keys, args)
     }
 }
 
-fn command(name: &str, script: &str, key: &Key, args: &[&[u8]]) -> Cmd {
-    let mut command = Cmd::with_capacity(4 + args.len(), 128);
-    command.arg(name).arg(script).arg(1).arg(key.as_str());
-    for arg in args {
-        command.arg(*arg);
-    }
+fn command(name: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
+    let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 256);
+    command.arg(name).arg(script).arg(keys.len()).arg(keys).arg(args);
     command
 }

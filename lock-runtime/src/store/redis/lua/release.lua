@@ -1,9 +1,12 @@
--- Releases the lock KEYS[1] if the token ARGV[1] holds it: at once, or in ARGV[2] milliseconds.
--- 1: it did. 0: it did not.
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
-  return 0
+-- Gives back the lock KEYS[1] if the token ARGV[1] holds it: at once to the first in the queue, or,
+-- if ARGV[2] is not empty, to anybody in so many milliseconds. Else leaves the queue.
+-- 1: it held the lock. 0: it did not.
+local token, keep = ARGV[1], ARGV[2]
+
+local holder = redis.pcall('GET', KEYS[1])
+if holder == token and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
+  if keep ~= '' then
+    return redis.call('PEXPIRE', KEYS[1], keep)
+  end
+  return redis.call('DEL', KEYS[1])
 end
-if ARGV[2] ~= '' then
-  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return redis.call('DEL', KEYS[1])

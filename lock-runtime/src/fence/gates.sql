@@ -1,0 +1,1 @@
+CREATE TABLE gates (resource text PRIMARY KEY, fence bigint NOT NULL);

@@ -1,0 +1,114 @@
+//! What the scripts answer.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::waiter::Queued;
+use crate::Fence;
+use crate::store::{Owned, StoreError};
+
+/// What `acquire.lua` answers.
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer {
+    Granted(Fence),
+    Queued(Queued),
+    Busy { holder: Option<Box<str>>, free_in: Option<Duration> },
+    NotALock { kind: String },
+}
+
+impl Answer {
+    pub(super) fn read(reply: &Value) -> Result<Self, StoreError> {
+        let parts = match reply {
+            Value::BulkString(_) => std::slice::from_ref(reply),
+            Value::Array(parts) => parts,
+            _ => &[],
+        };
+        let answer = match parts {
+            [Value::BulkString(digits)] => fence(digits).map(Self::Granted),
+            [Value::Int(pause), Value::Int(free_in), Value::BulkString(last)] => {
+                fence(last).zip(duration(*pause)).map(|(last_fence, pause)| {
+                    Self::Queued(Queued { pause, free_in: duration(*free_in), last_fence })
+                })
+            }
+            [Value::Nil, Value::Int(free_in)] => {
+                Some(Self::Busy { holder: None, free_in: duration(*free_in) })
+            }
+            [Value::BulkString(holder), Value::Int(free_in)] => {
+                let holder = Some(String::from_utf8_lossy(holder).into());
+                Some(Self::Busy { holder, free_in: duration(*free_in) })
+            }
+            [Value::SimpleString(kind)] => Some(Self::NotALock { kind: kind.clone() }),
+            _ => None,
+        };
+        answer.ok_or_else(|| unexpected(reply))
+    }
+}
+
+/// What `renew.lua` and `release.lua` answer.
+pub(super) fn owned(reply: &Value) -> Result<Owned, StoreError> {
+    match reply {
+        Value::Int(1) => Ok(Owned::Yes),
+        Value::Int(0) => Ok(Owned::No),
+        other => Err(unexpected(other)),
+    }
+}
+
+pub(super) fn unexpected(reply: &Value) -> StoreError {
+    StoreError::Unknown(format!("the server answered {reply:?}, as no Redis does").into())
+}
+
+fn fence(digits: &[u8]) -> Option<Fence> {
+    std::str::from_utf8(digits).ok()?.parse().ok().map(Fence::new)
+}
+
+/// Milliseconds, or -1 for never.
+fn duration(ms: i64) -> Option<Duration> {
+    ms.try_into().ok().map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    #[test]
+    fn answers_are_read_and_others_are_errors() {
+        let read = |parts: &[Value]| Answer::read(&Value::Array(parts.to_vec())).ok();
+        let ms = Duration::from_millis;
+        assert_eq!(Answer::read(&text("17")).ok(), Some(Answer::Granted(Fence::new(17))));
+        let last_fence = Fence::new(16);
+        assert_eq!(
+            read(&[Value::Int(100), Value::Int(-1), text("16")]),
+            Some(Answer::Queued(Queued { pause: ms(100), free_in: None, last_fence }))
+        );
+        assert_eq!(
+            read(&[text("other"), Value::Int(5)]),
+            Some(Answer::Busy { holder: Some("other".into()), free_in: Some(ms(5)) })
+        );
+        assert_eq!(
+            read(&[Value::Nil, Value::Int(5)]),
+            Some(Answer::Busy { holder: None, free_in: Some(ms(5)) })
+        );
+        assert_eq!(
+            read(&[Value::SimpleString("hash".into())]),
+            Some(Answer::NotALock { kind: "hash".into() })
+        );
+        let others = [
+            Value::Nil,
+            Value::Okay,
+            Value::Int(1),
+            text("-1"),
+            text("many"),
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Int(-5), Value::Int(1), text("16")]),
+            Value::Array(vec![Value::Int(5), Value::Int(1), Value::Nil]),
+        ];
+        for other in others {
+            assert!(Answer::read(&other).is_err(), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+-- Goes on where release.lua ends: the token does not hold the lock, or somebody waits for it.
+
+if holder ~= token then
+  leave(token, not holder and 0)
+  return 0
+end
+
+local us = time_in_us()
+local now = to_ms(us)
+if keep ~= '' then
+  redis.call('PEXPIRE', KEYS[1], keep)
+  announce(keep, now)
+  return 1
+end
+
+-- Clients that do not queue find the lock free only if it is left free for them now and then: every
+-- five seconds of hand-overs without end, and every second while such clients are around.
+local times = redis.pcall('HMGET', KEYS[3], 'since', 'others')
+local since, others = tonumber(times[1]), tonumber(times[2]) or 0
+local without_end = since and now - since or 0
+if without_end >= (others > now and 1000 or 5000) and redis.call('EXISTS', KEYS[2]) == 1 then
+  redis.call('DEL', KEYS[1]) -- first, because a server without memory refuses the other one
+  redis.call('HSET', KEYS[3], 'since', now + TURN, 'turn', now + TURN)
+  announce(LOOK, now)
+  return 1
+end
+
+local fence = next_fence(us)
+local first, first_ttl
+if fence then
+  first, first_ttl = next_in_queue(nil, ' held ' .. fence, now)
+end
+if not first then
+  redis.pcall('HDEL', KEYS[3], 'since', 'others', 'turn')
+  return redis.call('DEL', KEYS[1])
+end
+grant(first, first_ttl, fence)
+if not since or since > now then
+  redis.pcall('HSET', KEYS[3], 'since', now)
+  keep_queue() -- with its last waiter, the hash and its expiry may have gone
+end
+return 1

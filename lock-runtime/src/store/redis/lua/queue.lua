@@ -1,0 +1,59 @@
+-- The queue of those who wait for the lock KEYS[1]:
+-- KEYS[2]  their tokens, in order of arrival
+-- KEYS[3]  for each of them "<alive until> <ttl> <inbox>"; and the turns of clients that do not queue
+-- Times and durations are in milliseconds.
+
+local KEEP_QUEUE = 60000 -- many times longer than anybody in it pauses before he asks again
+local TURN = 100 -- how long the lock is left free for clients that do not queue
+local LOOK = 10 -- how often the first in the queue looks meanwhile whether there is one
+
+-- Takes the first one who is alive out of the queue, and the dead before him. Alive is who asks
+-- now; else who has asked lately and, if he has an inbox, is reached there by the message.
+local function next_in_queue(asker, message, now)
+  while true do
+    -- With `pcall`, because a helper key that holds something else must not keep a lock taken.
+    local first = redis.pcall('ZPOPMIN', KEYS[2])
+    local token, arrival = first[1], first[2]
+    if not token then
+      return
+    end
+    local entry = redis.pcall('HGET', KEYS[3], token)
+    redis.pcall('HDEL', KEYS[3], token)
+    if token == asker then
+      return token
+    end
+    entry = type(entry) == 'string' and entry or ''
+    local alive_until, ttl, inbox = string.match(entry, '^(%d+) (%d+) (.*)$')
+    if alive_until and tonumber(alive_until) > now then
+      local reached = inbox == '' and 1 or redis.pcall('PUBLISH', inbox, token .. message)
+      if type(reached) == 'number' and reached > 0 then
+        return token, ttl, arrival, entry
+      end
+    end
+  end
+end
+
+local function keep_queue()
+  redis.call('PEXPIRE', KEYS[2], KEEP_QUEUE)
+  redis.call('PEXPIRE', KEYS[3], KEEP_QUEUE)
+end
+
+-- Has the first in the queue ask when the lock is free, in `ms`.
+local function announce(ms, now)
+  local token, _, arrival, entry = next_in_queue(nil, string.format(' free %d', ms), now)
+  if token then
+    redis.call('ZADD', KEYS[2], arrival, token)
+    redis.call('HSET', KEYS[3], token, entry)
+    keep_queue()
+  end
+end
+
+-- Leaves the queue. When the lock is free in `ms`, the next one has to know.
+local function leave(token, ms)
+  if redis.pcall('ZREM', KEYS[2], token) == 1 then
+    redis.pcall('HDEL', KEYS[3], token)
+    if ms then
+      announce(ms, to_ms(time_in_us()))
+    end
+  end
+end
