@@ -1,0 +1,24 @@
+//! The queue on Redis: what its scripts do, and what follows from it for its clients.
+
+mod bugs;
+mod client;
+mod protocol;
+mod random;
+mod reference;
+mod scripts;
+mod steps;
+mod world;
+
+// The production files, and what they expect at the root of their crate.
+use lock_runtime::Fence;
+
+mod error {
+    pub(crate) use lock_runtime::LossCause;
+}
+
+#[path = "../../lock-runtime/src/lease.rs"]
+#[expect(dead_code, reason = "the model needs no names and no statistics")]
+mod lease;
+
+#[path = "../../lock-runtime/src/store/redis/waiter.rs"]
+mod waiter;

@@ -1,0 +1,65 @@
+//! What may happen to the keys of one lock, at random.
+
+use crate::random::Random;
+use crate::reference::{Holder, Inbox, LAST_FENCE, Question, Server, Token};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Step {
+    /// So many microseconds pass.
+    Pass(u64),
+    /// The clock is put back by so many microseconds.
+    Back(u64),
+    Connect(Inbox),
+    Disconnect(Inbox),
+    Acquire(Question),
+    Release(Token, Option<u64>),
+    Renew(Token, u64),
+    /// Somebody else writes the lock's key, or deletes it.
+    Set(Option<Holder>, Option<u64>),
+    DeleteQueue,
+    DeletePeers,
+    Flush,
+    Counter(u64),
+    /// The lock has been handed over without end for so long.
+    Unbroken(u64),
+}
+
+impl Step {
+    pub(crate) fn random(random: &mut Random, server: &Server) -> Self {
+        let token = random.one_of(&[0, 1, 2, 3]);
+        let inbox = random.one_of(&[0, 1]);
+        let ttl = random.one_of(&[1, 100, 300, 3_000, 30_000]);
+        match random.below(64) {
+            0..26 => Self::Acquire(Question {
+                token,
+                ttl,
+                pause: (!random.one_in(6)).then(|| random.one_of(&[1, 33, 100, 1_000])),
+                inbox: (!random.one_in(4)).then_some(inbox),
+            }),
+            26..42 => {
+                let holder = match server.holder {
+                    Some(Holder::Token(holder)) if !random.one_in(4) => holder,
+                    _ => token,
+                };
+                let keep = random.one_in(4).then(|| random.one_of(&[1, 50, 2_000]));
+                Self::Release(holder, keep)
+            }
+            42..44 => Self::Renew(token, ttl),
+            44 => Self::Back(random.one_of(&[1_000, 90_000, 500_000])),
+            45..56 => Self::Pass(random.one_of(&[
+                1, 999, 1_000, 2_500, 5_000, 6_000, 50_000, 99_000, 101_000, 300_000, 950_000,
+                1_000_000, 9_900_000, 60_000_000,
+            ])),
+            56..58 => Self::Connect(inbox),
+            58 => Self::Disconnect(inbox),
+            59 => Self::Set(Some(Holder::Foreign), random.one_in(2).then_some(ttl)),
+            60 if server.holder.is_none() => Self::Set(Some(Holder::NoLock), None),
+            60 => Self::Set(None, None),
+            61 if random.one_in(2) => Self::DeleteQueue,
+            61 => Self::DeletePeers,
+            62 if random.one_in(3) => Self::Flush,
+            62 => Self::Unbroken(random.one_of(&[999, 1_000, 4_999, 5_000, 6_000])),
+            _ => Self::Counter(LAST_FENCE - random.below(3)),
+        }
+    }
+}
