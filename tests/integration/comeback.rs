@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use harness::{Mode, Proxy, Server, eventually};
-use lock_runtime::{LockError, LockManager, LossCause};
+use lock_runtime::{LockError, LockGuard, LockManager, LossCause};
 use redis::AsyncTypedCommands;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::kit::{SOON, ms, occupy, warm_up};
@@ -73,6 +74,19 @@ impl Setup {
         guard.release().await.unwrap();
         assert!(self.is_free(key).await);
     }
+
+    /// The server goes while somebody is `asking` for `k`. That ends with an error, and what it did is undone
+    /// when the server comes back.
+    async fn cuts_off(&mut self, asking: JoinHandle<Result<LockGuard, LockError>>, way: Away) {
+        self.goes(way);
+        let outcome = asking.await.unwrap();
+        assert!(outcome.as_ref().is_err_and(LockError::is_unavailable), "{way:?}: {outcome:?}");
+        self.proxy.both_ways(Mode::Pass);
+        self.comes_back(way).await;
+        eventually("an unknown outcome is cleaned up", SOON, async || self.is_free("k").await)
+            .await;
+        self.works_again("k", way).await;
+    }
 }
 
 #[tokio::test]
@@ -96,14 +110,7 @@ async fn during_an_acquire() {
         let sent = setup.proxy.until_sent("EVALSHA");
         let asking = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
         sent.await;
-        setup.goes(way);
-        let outcome = asking.await.unwrap();
-        assert!(outcome.as_ref().is_err_and(LockError::is_unavailable), "{way:?}: {outcome:?}");
-        setup.proxy.to_server(Mode::Pass);
-        setup.comes_back(way).await;
-        eventually("an unknown outcome is cleaned up", SOON, async || setup.is_free("k").await)
-            .await;
-        setup.works_again("k", way).await;
+        setup.cuts_off(asking, way).await;
     }))
     .await;
 }
@@ -115,14 +122,7 @@ async fn during_the_answer_to_an_acquire() {
         setup.proxy.to_client(Mode::Hold);
         let asking = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
         eventually("it is taken", SOON, async || !setup.is_free("k").await).await;
-        setup.goes(way);
-        let outcome = asking.await.unwrap();
-        assert!(outcome.as_ref().is_err_and(LockError::is_unavailable), "{way:?}: {outcome:?}");
-        setup.proxy.to_client(Mode::Pass);
-        setup.comes_back(way).await;
-        eventually("an unknown outcome is cleaned up", SOON, async || setup.is_free("k").await)
-            .await;
-        setup.works_again("k", way).await;
+        setup.cuts_off(asking, way).await;
     }))
     .await;
 }

@@ -13,6 +13,11 @@ use crate::trace::{FENCE, absent, grants_in_order, keys, queued};
 
 const WAITERS: &str = "{k}:waiters";
 const PEERS: &str = "{k}:peers";
+/// A helper key, a command that puts something else there, and what an error calls it.
+const FOREIGN: [(&str, &str, &str); 2] = [
+    (WAITERS, "SET {k}:waiters mine", "`{key}:waiters`"),
+    (PEERS, "RPUSH {k}:peers mine", "`{key}:peers`"),
+];
 /// A token as this crate makes them, of nobody.
 const NOBODY: &str = "0123456789ab-0123456789abcdef0123456789abcdef";
 
@@ -40,11 +45,7 @@ async fn refused(locks: &LockManager) -> LockError {
 #[tokio::test]
 async fn f60_a_queue_that_is_none_is_an_error_for_those_who_wait_only() {
     let (server, locks, mut redis) = setup().await;
-    let foreign = [
-        (WAITERS, "SET {k}:waiters mine", "`{key}:waiters`"),
-        (PEERS, "RPUSH {k}:peers mine", "`{key}:peers`"),
-    ];
-    for (key, command, name) in foreign {
+    for (key, command, name) in FOREIGN {
         run(&mut redis, command).await;
         let before = content(&mut redis, key).await;
         for _ in 0..2 {
@@ -66,11 +67,7 @@ async fn f60_a_queue_that_is_none_is_an_error_for_those_who_wait_only() {
 #[tokio::test]
 async fn f60_a_queue_that_is_replaced_keeps_no_lock_taken() {
     let (server, locks, mut redis) = setup().await;
-    let foreign = [
-        (WAITERS, "SET {k}:waiters mine", "`{key}:waiters`"),
-        (PEERS, "RPUSH {k}:peers mine", "`{key}:peers`"),
-    ];
-    for (key, command, name) in foreign {
+    for (key, command, name) in FOREIGN {
         let guard = locks.lock("k").await.unwrap();
         let waiting = tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
         queued(&mut redis, "k", 1).await;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use harness::{Child, CommandLog, Entry, eventually};
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncTypedCommands as _, Script};
 
 use crate::kit::SOON;
-use redis::{AsyncTypedCommands as _, Script};
 
 /// How long the cases allow for what is done at once.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);

@@ -36,13 +36,8 @@ impl Requests {
 
     /// A question is sent. From now on, messages to `token` are kept.
     pub(super) fn ask(&self, token: Token, line: &Line) {
-        let question =
-            || Request { line: line.clone(), answered: false, message: None, waiter: None };
-        let mut all = self.all();
-        let request = all.entry(token).or_insert_with(question);
-        if request.answered {
-            *request = Request { message: request.message.take(), ..question() };
-        }
+        let request = Request { line: line.clone(), answered: false, message: None, waiter: None };
+        self.all().insert(token, request);
     }
 
     /// The answer was that the request waits.
