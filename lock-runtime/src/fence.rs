@@ -78,13 +78,13 @@
 //!
 //! # The numbers
 //!
-//! In Redis, a fence is the server's time in microseconds, or one more than the last fence if that
-//! is larger. The last one is kept in the key `lock-runtime:fence`, for all locks together, so that
-//! gaps mean nothing. A server that loses its data goes on with its clock, and the numbers grow on,
-//! unless that clock is behind the last number that was given: after it was set back, or on a
-//! replica that takes over with a clock that is late. Then old holders are accepted and new ones
-//! refused until the clock has caught up, and two grants could even have the same number. So let
-//! clocks be slewed and not stepped.
+//! In Redis, a fence is one more than the last. That is kept in the key `lock-runtime:fence`, for all
+//! locks together, so that gaps mean nothing. After data may have been lost, on a new connection or
+//! when the key is behind what was seen on an old one, a fence is at least the server's time in
+//! microseconds, and the numbers grow on: a clock is ahead of anything that counts grants. Unless it
+//! is behind the last number that was given, after it was set back, or on a replica that takes over
+//! with a clock that is late. Then old holders are accepted and new ones refused until the clock has
+//! caught up, and two grants could even have the same number. So let clocks be slewed and not stepped.
 
 use std::fmt;
 

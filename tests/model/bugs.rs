@@ -1,7 +1,7 @@
 //! Mistakes that the model has to find.
 
 use crate::client::{Command, Word};
-use crate::reference::{Answer, Holder, Message, Server};
+use crate::reference::{Answer, Holder, Message, Question, Server};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
@@ -19,6 +19,8 @@ pub(crate) enum Bug {
     ReleasedUnseen,
     /// The fence of a hand-over is not written down.
     FenceForgotten,
+    /// Fences begin anew when the counter is lost.
+    LossUnseen,
     /// Who asks when the lock is free gets it.
     NewcomerFirst,
     /// Who leaves the queue while the lock is free tells nobody.
@@ -36,12 +38,17 @@ pub(crate) fn execute(server: &mut Server, command: &Command, bug: Option<Bug>) 
         (Some(Bug::NewcomerFirst), Command::Acquire { .. }) if server.holder.is_none() => {
             server.queue.clear();
         }
+        (Some(Bug::LossUnseen), _) => server.fence = server.fence.or(Some(1)),
         _ => {}
     }
+    let seen = |seen| if bug == Some(Bug::LossUnseen) { 1 } else { seen };
     let answer = match *command {
-        Command::Acquire { question, .. } => Some(Word::Answer(server.acquire(question))),
-        Command::Release { token, keep } => {
-            server.release(token, keep);
+        Command::Acquire { question, .. } => {
+            let question = Question { seen: seen(question.seen), ..question };
+            Some(Word::Answer(server.acquire(question)))
+        }
+        Command::Release { token, keep, seen: last } => {
+            server.release(token, keep, seen(last));
             None
         }
         Command::Renew { token, ttl, sent } => {

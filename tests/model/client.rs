@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Release {
         token: Token,
         keep: Option<u64>,
+        seen: u64,
     },
 }
 
@@ -91,6 +92,8 @@ pub(crate) struct Client {
     pub(crate) unread: VecDeque<Letter>,
     /// It does nothing on time.
     pub(crate) stopped: bool,
+    /// The greatest fence that it has seen on its connection.
+    seen: u64,
 }
 
 /// What all clients have in common.
@@ -124,7 +127,7 @@ fn millis(duration: Duration) -> u64 {
 impl Client {
     pub(crate) fn new(name: u8, attempts: u8) -> Self {
         let (line, unread) = Default::default();
-        Self { name, attempts, phase: Phase::Idle, line, unread, stopped: false }
+        Self { name, attempts, phase: Phase::Idle, line, unread, stopped: false, seen: 0 }
     }
 
     /// Each attempt has its own.
@@ -176,6 +179,7 @@ impl Client {
             ttl: habits.ttl_ms(),
             pause: waits.then(|| millis(waiter.pause())),
             inbox: (waits && !habits.deaf).then_some(self.name),
+            seen: self.seen,
         };
         self.line.push_back(Command::Acquire { question, copy: false });
         self.phase = Phase::Asking(waiter, tick, None);
@@ -217,7 +221,7 @@ impl Client {
     }
 
     fn give_back(&mut self, keep: Option<u64>) {
-        self.line.push_back(Command::Release { token: self.token(), keep });
+        self.line.push_back(Command::Release { token: self.token(), keep, seen: self.seen });
         self.phase = Phase::Idle;
         self.unread.clear(); // nothing in it is for a later attempt
     }
@@ -225,6 +229,7 @@ impl Client {
     /// The connection is lost, and with it what was not read.
     pub(crate) fn cut(&mut self, tick: u64, habits: &Habits) {
         self.unread.clear();
+        self.seen = 0;
         match &mut self.phase {
             Phase::Asking(..) => self.end(tick, habits),
             Phase::Pausing(waiter) => {
@@ -277,6 +282,9 @@ impl Client {
             return;
         };
         let (sent, unread) = (*sent, unread.take());
+        if let Answer::Granted(fence) | Answer::Queued { last_fence: fence, .. } = answer {
+            self.seen = self.seen.max(fence);
+        }
         match answer {
             Answer::Granted(fence) => self.granted(at(sent), fence, flushes, tick, habits),
             Answer::Queued { pause, free_in, last_fence } => {

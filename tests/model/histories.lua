@@ -54,7 +54,9 @@ do
 end
 
 local function spell(reply)
-  if type(reply) ~= 'table' then
+  if type(reply) == 'number' then
+    return string.format('%.0f', reply)
+  elseif type(reply) ~= 'table' then
     return reply == false and 'nil' or tostring(reply)
   elseif reply.err then
     return string.match(reply.err, '%a+')

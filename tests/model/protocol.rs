@@ -131,7 +131,13 @@ fn finds_a_release_that_does_not_compare() {
 
 #[test]
 fn finds_a_fence_that_is_not_written_down() {
-    assert_found(Bug::FenceForgotten, "fences grow", World::new(&[2, 1], 0, 0));
+    assert_found(Bug::FenceForgotten, "fences grow", World::new(&[1, 1, 1], 0, 0));
+}
+
+#[test]
+fn finds_a_loss_that_is_not_noticed() {
+    let world = World { kinds: &[Fault::Flush], ..World::new(&[2, 1], 0, 1) };
+    assert_found(Bug::LossUnseen, "fences grow", world);
 }
 
 #[test]

@@ -90,6 +90,8 @@ pub(crate) struct Question {
     /// How long the first in the queue pauses; none: leave the queue.
     pub(crate) pause: Option<u64>,
     pub(crate) inbox: Option<Inbox>,
+    /// The last fence that was seen on the connection.
+    pub(crate) seen: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,48 +114,39 @@ pub(crate) enum Answer {
 impl Server {
     pub(crate) fn acquire(&mut self, question: Question) -> Answer {
         self.begin();
-        let Question { token, ttl, pause, inbox } = question;
+        let Question { token, ttl, pause, inbox, seen } = question;
         if self.holder == Some(Holder::NoLock) {
             return Answer::NoLock;
         }
-        let Some(fence) = self.next_fence() else {
+        let holds = self.holder == Some(Holder::Token(token));
+        if pause.is_none() && self.holder.is_some() && !holds {
+            return self.busy(token, 0);
+        }
+        let Some(fence) = self.next_fence(seen) else {
             return Answer::NoFence;
         };
-        let mut last_fence = self.fence.unwrap_or(0);
-        let turn = self.turn();
-        if self.holder == Some(Holder::Token(token)) {
-            self.grant(token, ttl, fence);
+        if holds {
+            self.grant(token, ttl);
             return Answer::Granted(fence);
         }
+        let turn = self.turn();
         if self.holder.is_none() && turn == 0 {
             match self.next_in_queue(Some(token), Message::Held(fence)) {
-                Some((first, peer)) if first.0 != token => {
-                    self.grant(first.0, peer.ttl, fence);
-                    last_fence = fence;
-                }
+                Some((first, peer)) if first.0 != token => self.grant(first.0, peer.ttl),
                 _ => {
-                    self.grant(token, ttl, fence);
+                    self.grant(token, ttl);
                     return Answer::Granted(fence);
                 }
             }
         }
-        let free_in = match self.holder {
-            Some(_) => self.expiry.map(|expiry| expiry - self.now()),
-            None => Some(turn.min(LOOK)),
-        };
         let Some(pause) = pause else {
-            self.leave(token, turn.min(LOOK));
-            return Answer::Busy { holder: self.holder, free_in };
+            return self.busy(token, turn);
         };
         let foreign = self.holder == Some(Holder::Foreign);
         let pause = if foreign || inbox.is_none() { DEAF_PAUSE } else { pause };
         let joins = self.queue.iter().all(|&(other, _)| other != token);
         if joins {
-            let last = self.queue.last().map_or(0, |&(_, arrival)| arrival);
-            let clock_went_back = fence != self.now_us;
-            // At the end of the counter, arrivals are equal: doubles go no further.
-            let next = fence.max(last + 1).min(LAST_FENCE + 1);
-            self.queue.push((token, if clock_went_back { next } else { fence }));
+            self.queue.push((token, fence));
             self.queue.sort_by_key(|&(token, arrival)| (arrival, token));
         }
         let rank = self.queue.iter().take_while(|&&(other, _)| other != token).count() as u64;
@@ -165,11 +158,23 @@ impl Server {
         if !joins || rank == 0 {
             self.keep_queue();
         }
-        Answer::Queued { pause, free_in, last_fence }
+        Answer::Queued { pause, free_in: self.free_in(turn), last_fence: fence }
     }
 
-    /// Whether the token held the lock.
-    pub(crate) fn release(&mut self, token: Token, keep: Option<u64>) -> bool {
+    fn busy(&mut self, token: Token, turn: u64) -> Answer {
+        self.leave(token, turn.min(LOOK));
+        Answer::Busy { holder: self.holder, free_in: self.free_in(turn) }
+    }
+
+    fn free_in(&self, turn: u64) -> Option<u64> {
+        match self.holder {
+            Some(_) => self.expiry.map(|expiry| expiry - self.now()),
+            None => Some(turn.min(LOOK)),
+        }
+    }
+
+    /// Whether the token held the lock. `seen` is the last fence that was seen on the connection.
+    pub(crate) fn release(&mut self, token: Token, keep: Option<u64>, seen: u64) -> bool {
         self.begin();
         if self.holder != Some(Holder::Token(token)) {
             self.leave(token, 0);
@@ -191,10 +196,13 @@ impl Server {
             self.announce(LOOK);
             return true;
         }
-        let fence = self.next_fence();
+        // Without anybody in the queue, and anything known of one, nobody takes a number.
+        let queue =
+            !self.queue.is_empty() || !self.peers.is_empty() || self.turns != Turns::default();
+        let fence = if queue { self.next_fence(seen) } else { None };
         let first = fence.and_then(|fence| self.next_in_queue(None, Message::Held(fence)));
-        if let (Some(((first, _), peer)), Some(fence)) = (first, fence) {
-            self.grant(first, peer.ttl, fence);
+        if let Some(((first, _), peer)) = first {
+            self.grant(first, peer.ttl);
             if since.is_none_or(|since| since > self.now()) {
                 self.turns.since = Some(self.now());
                 self.keep_queue();
@@ -264,9 +272,14 @@ impl Server {
         self.tidy();
     }
 
-    fn next_fence(&self) -> Option<u64> {
-        let last = self.fence.unwrap_or(0);
-        (last < LAST_FENCE).then(|| self.now_us.max(last + 1))
+    fn next_fence(&mut self, seen: u64) -> Option<u64> {
+        let next = self.fence.unwrap_or(0) + 1;
+        if next > LAST_FENCE {
+            return None;
+        }
+        let loss_is_possible = seen == 0 || next <= seen;
+        self.fence = Some(if loss_is_possible { next.max(self.now_us) } else { next });
+        self.fence
     }
 
     /// For how long the lock, if it is free, is left to clients that do not queue.
@@ -276,8 +289,7 @@ impl Server {
         left.filter(|_| self.holder.is_none() && !self.queue.is_empty()).unwrap_or(0)
     }
 
-    fn grant(&mut self, token: Token, ttl: u64, fence: u64) {
-        self.fence = Some(fence);
+    fn grant(&mut self, token: Token, ttl: u64) {
         self.holder = Some(Holder::Token(token));
         self.expiry = Some(self.now() + ttl);
     }

@@ -137,15 +137,16 @@ fn call(
             None
         }
         Step::Acquire(question) => {
-            let Question { token, ttl, pause, inbox } = question;
+            let Question { token, ttl, pause, inbox, seen } = question;
             let answer = server.acquire(question);
             count(kind_of(answer, server));
-            let args = vec![text(token), ttl.to_string(), or_empty(pause), name(inbox)];
-            Some(("acquire", args, spell(answer)))
+            let args =
+                [text(token), ttl.to_string(), or_empty(pause), name(inbox), seen.to_string()];
+            Some(("acquire", args.into(), spell(answer)))
         }
-        Step::Release(token, keep) => {
+        Step::Release(token, keep, seen) => {
             let turn = server.turns.turn;
-            let held = server.release(token, keep);
+            let held = server.release(token, keep, seen);
             count(match (held, server.holder, server.sent.first()) {
                 (false, _, None) => "not its own",
                 (false, _, Some(_)) => "not its own, and the next in the queue was told",
@@ -155,7 +156,8 @@ fn call(
                 (true, Some(_), Some(_)) => "kept, and the first in the queue was told",
                 (true, Some(_), None) => "kept, or handed over without a message",
             });
-            Some(("release", vec![text(token), or_empty(keep)], i32::from(held).to_string()))
+            let args = vec![text(token), or_empty(keep), seen.to_string()];
+            Some(("release", args, i32::from(held).to_string()))
         }
         Step::Renew(token, ttl) => {
             let held = server.renew(token, ttl);
@@ -270,7 +272,7 @@ fn content(holder: Holder) -> String {
 fn spell(answer: Answer) -> String {
     let time = |free_in: Option<u64>| free_in.map_or_else(|| "-1".to_owned(), |ms| ms.to_string());
     match answer {
-        Answer::Granted(fence) => fence.to_string(),
+        Answer::Granted(fence) => format!("[{fence}]"),
         Answer::Queued { pause, free_in, last_fence } => {
             format!("[{pause} {} {last_fence}]", time(free_in))
         }

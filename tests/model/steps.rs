@@ -12,7 +12,8 @@ pub(crate) enum Step {
     Connect(Inbox),
     Disconnect(Inbox),
     Acquire(Question),
-    Release(Token, Option<u64>),
+    /// By the token, which leaves the key behind for a while or not, and has seen this fence.
+    Release(Token, Option<u64>, u64),
     Renew(Token, u64),
     /// Somebody else writes the lock's key, or deletes it.
     Set(Option<Holder>, Option<u64>),
@@ -29,12 +30,16 @@ impl Step {
         let token = random.one_of(&[0, 1, 2, 3]);
         let inbox = random.one_of(&[0, 1]);
         let ttl = random.one_of(&[1, 100, 300, 3_000, 30_000]);
+        let last = server.fence.unwrap_or(0);
+        let seen =
+            random.one_of(&[0, last, last, last, last.saturating_sub(3), last + 1, LAST_FENCE]);
         match random.below(64) {
             0..26 => Self::Acquire(Question {
                 token,
                 ttl,
                 pause: (!random.one_in(6)).then(|| random.one_of(&[1, 33, 100, 1_000])),
                 inbox: (!random.one_in(4)).then_some(inbox),
+                seen,
             }),
             26..42 => {
                 let holder = match server.holder {
@@ -42,7 +47,7 @@ impl Step {
                     _ => token,
                 };
                 let keep = random.one_in(4).then(|| random.one_of(&[1, 50, 2_000]));
-                Self::Release(holder, keep)
+                Self::Release(holder, keep, seen)
             }
             42..44 => Self::Renew(token, ttl),
             44 => Self::Back(random.one_of(&[1_000, 90_000, 500_000])),
@@ -50,16 +55,20 @@ impl Step {
                 1, 999, 1_000, 2_500, 5_000, 6_000, 50_000, 99_000, 101_000, 300_000, 950_000,
                 1_000_000, 9_900_000, 60_000_000,
             ])),
-            56..58 => Self::Connect(inbox),
+            56 => Self::Connect(inbox),
+            57 => Self::Unbroken(random.one_of(&[999, 1_000, 4_999, 5_000, 6_000])),
             58 => Self::Disconnect(inbox),
             59 => Self::Set(Some(Holder::Foreign), random.one_in(2).then_some(ttl)),
             60 if server.holder.is_none() => Self::Set(Some(Holder::NoLock), None),
             60 => Self::Set(None, None),
             61 if random.one_in(2) => Self::DeleteQueue,
             61 => Self::DeletePeers,
-            62 if random.one_in(3) => Self::Flush,
-            62 => Self::Unbroken(random.one_of(&[999, 1_000, 4_999, 5_000, 6_000])),
-            _ => Self::Counter(LAST_FENCE - random.below(3)),
+            62 if random.one_in(2) => Self::Flush,
+            62 => Self::Connect(inbox),
+            _ => {
+                let ahead = server.now_us + 5_000_000;
+                Self::Counter(random.one_of(&[7, ahead, LAST_FENCE - 1, LAST_FENCE]))
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use self::connection::{Connections, Line};
 use self::names::Names;
 use self::requests::Requests;
 use self::script::Script;
-use self::waiter::Waiter;
+use self::waiter::{Queued, Waiter};
 use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError};
 
 static ACQUIRE: Script = Script::new(concat!(
@@ -114,11 +114,17 @@ impl RedisStore {
     ) -> Result<Answer, StoreError> {
         let (pause, inbox) =
             place.map_or_else(Default::default, |(pause, inbox)| (millis(pause), inbox));
-        let ttl = millis(claim.ttl);
-        let args = [claim.token.as_bytes(), ttl.as_bytes(), pause.as_bytes(), inbox.as_bytes()];
+        let (ttl, seen) = (millis(claim.ttl), line.last_fence().to_string());
+        let [ttl, pause, inbox, seen] = [&ttl, &pause, inbox, &seen].map(str::as_bytes);
+        let args = [claim.token.as_bytes(), ttl, pause, inbox, seen];
         self.requests.ask(claim.token, line);
         let answer = ACQUIRE.call(line, &Names::of(&claim.key).all(), &args).await;
         let answer = answer.and_then(|answer| Answer::read(&answer));
+        if let Ok(Answer::Granted(fence) | Answer::Queued(Queued { last_fence: fence, .. })) =
+            &answer
+        {
+            line.note_fence(*fence);
+        }
         match &answer {
             Ok(Answer::Queued(_)) => self.requests.wait(claim.token),
             Err(error) if error.may_have_run() => {}
@@ -146,7 +152,8 @@ impl RedisStore {
 
     async fn release_on(&self, line: &Line, release: &Release) -> Result<Owned, StoreError> {
         let keep = release.keep().map_or_else(String::new, millis);
-        let args = [release.token.as_bytes(), keep.as_bytes()];
+        let seen = line.last_fence().to_string();
+        let args = [release.token.as_bytes(), keep.as_bytes(), seen.as_bytes()];
         owned(&RELEASE.call(line, &Names::of(&release.key).all(), &args).await?)
     }
 }

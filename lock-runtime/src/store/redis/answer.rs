@@ -19,15 +19,11 @@ pub(super) enum Answer {
 
 impl Answer {
     pub(super) fn read(reply: &Value) -> Result<Self, StoreError> {
-        let parts = match reply {
-            Value::BulkString(_) => std::slice::from_ref(reply),
-            Value::Array(parts) => parts,
-            _ => &[],
-        };
-        let answer = match parts {
-            [Value::BulkString(digits)] => fence(digits).map(Self::Granted),
-            [Value::Int(pause), Value::Int(free_in), Value::BulkString(last)] => {
-                fence(last).zip(duration(*pause)).map(|(last_fence, pause)| {
+        let Value::Array(parts) = reply else { return Err(unexpected(reply)) };
+        let answer = match &parts[..] {
+            [Value::Int(number)] => fence(*number).map(Self::Granted),
+            [Value::Int(pause), Value::Int(free_in), Value::Int(number)] => {
+                fence(*number).zip(duration(*pause)).map(|(last_fence, pause)| {
                     Self::Queued(Queued { pause, free_in: duration(*free_in), last_fence })
                 })
             }
@@ -58,8 +54,8 @@ pub(super) fn unexpected(reply: &Value) -> StoreError {
     StoreError::Unknown(format!("the server answered {reply:?}, as no Redis does").into())
 }
 
-fn fence(digits: &[u8]) -> Option<Fence> {
-    std::str::from_utf8(digits).ok()?.parse().ok().map(Fence::new)
+fn fence(number: i64) -> Option<Fence> {
+    number.try_into().ok().map(Fence::new)
 }
 
 /// Milliseconds, or -1 for never.
@@ -79,10 +75,10 @@ mod tests {
     fn answers_are_read_and_others_are_errors() {
         let read = |parts: &[Value]| Answer::read(&Value::Array(parts.to_vec())).ok();
         let ms = Duration::from_millis;
-        assert_eq!(Answer::read(&text("17")).ok(), Some(Answer::Granted(Fence::new(17))));
+        assert_eq!(read(&[Value::Int(17)]), Some(Answer::Granted(Fence::new(17))));
         let last_fence = Fence::new(16);
         assert_eq!(
-            read(&[Value::Int(100), Value::Int(-1), text("16")]),
+            read(&[Value::Int(100), Value::Int(-1), Value::Int(16)]),
             Some(Answer::Queued(Queued { pause: ms(100), free_in: None, last_fence }))
         );
         assert_eq!(
@@ -100,11 +96,11 @@ mod tests {
         let others = [
             Value::Nil,
             Value::Okay,
-            Value::Int(1),
-            text("-1"),
-            text("many"),
+            Value::Int(17),
             Value::Array(vec![]),
-            Value::Array(vec![Value::Int(-5), Value::Int(1), text("16")]),
+            Value::Array(vec![Value::Int(-1)]),
+            Value::Array(vec![text("17")]),
+            Value::Array(vec![Value::Int(-5), Value::Int(1), Value::Int(16)]),
             Value::Array(vec![Value::Int(5), Value::Int(1), Value::Nil]),
         ];
         for other in others {

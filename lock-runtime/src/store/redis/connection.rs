@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::fault;
 use super::requests::Requests;
 use crate::store::{StoreError, current_runtime};
-use crate::token;
+use crate::{Fence, token};
 
 /// Answers that may be missing in a row before a connection is replaced. A connection into a black
 /// hole shows nothing else, for hours.
@@ -113,17 +113,17 @@ impl Server {
     }
 
     async fn connect_by(&self, protocol: ProtocolVersion) -> Result<Line, RedisError> {
-        let health = Arc::new(Health::default());
+        let state = Arc::new(LineState::new(protocol));
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.timeout))
             .set_response_timeout(Some(self.timeout));
         if protocol.supports_resp3() {
-            let (health, requests) = (Arc::clone(&health), Weak::clone(&self.requests));
+            let (state, requests) = (Arc::clone(&state), Weak::clone(&self.requests));
             config = config.set_push_sender(move |push: PushInfo| {
                 let requests = requests.upgrade().unwrap_or_default();
                 if push.kind == PushKind::Disconnection {
-                    health.broken.store(true, Ordering::Release);
-                    requests.disconnected(|line| Arc::ptr_eq(&line.health, &health));
+                    state.broken.store(true, Ordering::Release);
+                    requests.disconnected(|line| Arc::ptr_eq(&line.state, &state));
                 } else {
                     requests.receive(&push);
                 }
@@ -137,8 +137,7 @@ impl Server {
         let name = redis::cmd("CLIENT").arg("SETNAME").arg(token::process_name()).take();
         // Only for people who look at `CLIENT LIST`, so it does not matter if it is refused.
         let _ = multiplexed.clone().send_packed_command(&name).await;
-        let inbox = Arc::new(Inbox::new(protocol));
-        Ok(Line { multiplexed, health, inbox })
+        Ok(Line { multiplexed, state })
     }
 }
 
@@ -219,8 +218,8 @@ impl Connection {
     /// The channel on which the server sends messages to those who wait, or an empty name if it
     /// sends none. Why not is said once.
     pub(super) async fn inbox<'a>(&self, line: &'a Line) -> Result<&'a str, StoreError> {
-        let deaf = line.inbox.deaf.get_or_try_init(|| line.subscribe()).await?;
-        let Some(why) = deaf else { return Ok(&line.inbox.channel) };
+        let deaf = line.state.deaf.get_or_try_init(|| line.subscribe()).await?;
+        let Some(why) = deaf else { return Ok(&line.state.inbox) };
         if !self.server.said_deaf.swap(true, Ordering::Relaxed) {
             tracing::warn!("waiters ask again and again, because they get no messages: {why}");
         }
@@ -229,7 +228,7 @@ impl Connection {
 
     fn healthy_line(&self) -> Option<Line> {
         let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        line.as_ref().filter(|line| line.health.is_good()).cloned()
+        line.as_ref().filter(|line| line.state.is_good()).cloned()
     }
 }
 
@@ -243,26 +242,7 @@ impl Drop for Connection {
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     multiplexed: MultiplexedConnection,
-    health: Arc<Health>,
-    inbox: Arc<Inbox>,
-}
-
-#[derive(Debug)]
-struct Inbox {
-    channel: String,
-    /// Why nothing arrives there, if that is so; unknown until somebody waits.
-    deaf: OnceCell<Option<String>>,
-}
-
-impl Inbox {
-    fn new(protocol: ProtocolVersion) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let channel = format!("{}:{number}", token::process_name());
-        let resp3 = protocol.supports_resp3();
-        let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
-        Self { channel, deaf: OnceCell::new_with(deaf) }
-    }
+    state: Arc<LineState>,
 }
 
 impl Line {
@@ -270,7 +250,7 @@ impl Line {
     pub(super) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
         let answer = self.multiplexed.clone().send_packed_command(command).await;
         let answer = answer.and_then(Value::extract_error);
-        self.health.take_note(&answer);
+        self.state.take_note(&answer);
         answer.map_err(fault::sending)
     }
 
@@ -286,10 +266,10 @@ impl Line {
         let answers = if let Ok(answers) = timeout(patience, answers.as_mut()).await {
             answers
         } else {
-            self.health.doubts.fetch_add(1, Ordering::Relaxed);
+            self.state.doubts.fetch_add(1, Ordering::Relaxed);
             answers.await
         };
-        self.health.take_note(&answers);
+        self.state.take_note(&answers);
         let answers = answers.map_err(fault::sending)?;
         let answers = answers.into_iter().map(Value::extract_error);
         Ok(answers.map(|answer| answer.map_err(fault::sending)).collect())
@@ -297,8 +277,8 @@ impl Line {
 
     /// Subscribes to the inbox. Gives the reason if the server refuses.
     async fn subscribe(&self) -> Result<Option<String>, StoreError> {
-        let answer = self.multiplexed.clone().subscribe(&self.inbox.channel).await;
-        self.health.take_note(&answer);
+        let answer = self.multiplexed.clone().subscribe(&self.state.inbox).await;
+        self.state.take_note(&answer);
         match answer {
             Ok(()) => Ok(None),
             Err(error) if error.code().is_some() => Ok(Some(error.to_string())),
@@ -308,18 +288,43 @@ impl Line {
 
     /// Whether it has ended; what is sent on it now is not executed.
     pub(super) fn is_broken(&self) -> bool {
-        self.health.broken.load(Ordering::Acquire)
+        self.state.broken.load(Ordering::Acquire)
+    }
+
+    /// The greatest fence number that was seen on it: 0 on a new one, which may lead to a server that
+    /// has lost some.
+    pub(super) fn last_fence(&self) -> u64 {
+        self.state.last_fence.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_fence(&self, fence: Fence) {
+        self.state.last_fence.fetch_max(fence.get(), Ordering::Relaxed);
     }
 }
 
-#[derive(Debug, Default)]
-struct Health {
+#[derive(Debug)]
+struct LineState {
     broken: AtomicBool,
     /// Answers that have been missing since the last one that came.
     doubts: AtomicU32,
+    last_fence: AtomicU64,
+    /// The channel on which the server sends messages to those who wait.
+    inbox: String,
+    /// Why nothing arrives there, if that is so; unknown until somebody waits.
+    deaf: OnceCell<Option<String>>,
 }
 
-impl Health {
+impl LineState {
+    fn new(protocol: ProtocolVersion) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let inbox = format!("{}:{number}", token::process_name());
+        let resp3 = protocol.supports_resp3();
+        let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
+        let (broken, doubts, last_fence) = Default::default();
+        Self { broken, doubts, last_fence, inbox, deaf: OnceCell::new_with(deaf) }
+    }
+
     fn is_good(&self) -> bool {
         !self.broken.load(Ordering::Acquire) && self.doubts.load(Ordering::Relaxed) < MAX_DOUBTS
     }

@@ -18,7 +18,7 @@ pub(crate) struct Queued {
     pub(crate) pause: Duration,
     /// When the lock is free at the latest, if nobody renews it.
     pub(crate) free_in: Option<Duration>,
-    /// The last fence number of any lock when the question was answered.
+    /// No grant up to now has a greater fence, and every later one has.
     pub(crate) last_fence: Fence,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Waiter {
     ttl: Duration,
     wait_until: Option<Instant>,
     ask_at: Instant,
-    /// When the last question was sent that was answered, and the last fence at its answer.
+    /// When the last question was sent that was answered, and the last fence at that time.
     queued: Option<(Instant, Fence)>,
     /// How much of a quarter its pauses are longer than it was told, in parts of `u8::MAX`.
     jitter: u8,

@@ -1,28 +1,31 @@
 -- How the lock KEYS[1] is granted.
 -- KEYS[4]  the last fence number, shared by all locks
 
--- The time in microseconds, as text: a number would take longer to write than to get.
-local function time_in_us()
-  local time = redis.call('TIME')
-  return time[1] .. string.sub('00000' .. time[2], -6)
-end
-
-local function to_ms(us)
-  return math.floor(us / 1000)
-end
-
--- The fence number of a grant at `us`, and the last one. It is greater than that and, while the clock
--- does not go back, than all before the counter was lost. None if the counter holds something else.
-local function next_fence(us)
-  local last = redis.pcall('GET', KEYS[4]) or '0'
-  local number = type(last) == 'string' and tonumber(last)
-  if number and number < 2 ^ 53 - 1 then
-    return number < tonumber(us) and us or string.format('%.0f', number + 1), last
+-- The next fence number, one more than the last, or none and the error. If it is not greater than
+-- `seen`, the last one that the client has seen on its connection, or if that has seen none (0), the
+-- counter may have lost some. Then the number is at least the time in microseconds: while the clock
+-- does not go back, no number was as great before.
+local function next_fence(seen)
+  local fence = redis.pcall('INCR', KEYS[4])
+  local failure = type(fence) == 'table' and fence.err
+  if failure and not string.find(failure, 'integer') and not string.find(failure, 'overflow') then
+    return nil, fence
+  elseif failure or fence >= 2 ^ 53 then -- what follows is not exact as a number of Lua
+    if not failure then
+      redis.call('DECR', KEYS[4]) -- it may be somebody else's
+    end
+    return nil, redis.error_reply('FENCE ' .. KEYS[4] .. ' holds no number below 2^53')
   end
+  seen = tonumber(seen)
+  if seen == 0 or fence <= seen then
+    local time = redis.call('TIME')
+    fence = math.max(fence, time[1] * 1000000 + time[2])
+    redis.call('SET', KEYS[4], string.format('%.0f', fence))
+  end
+  return fence
 end
 
--- The counter comes first: were there an error after the lock was taken, it would stay taken.
-local function grant(token, ttl, fence)
-  redis.call('SET', KEYS[4], fence)
+-- The fence number was taken before: were there an error in that after this, the lock would stay taken.
+local function grant(token, ttl)
   redis.call('SET', KEYS[1], token, 'PX', ttl)
 end

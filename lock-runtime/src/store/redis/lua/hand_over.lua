@@ -5,8 +5,7 @@ if holder ~= token then
   return 0
 end
 
-local us = time_in_us()
-local now = to_ms(us)
+local now = time_in_ms()
 if keep ~= '' then
   redis.call('PEXPIRE', KEYS[1], keep)
   announce(keep, now)
@@ -25,16 +24,16 @@ if without_end >= (others > now and 1000 or 5000) and redis.call('EXISTS', KEYS[
   return 1
 end
 
-local fence = next_fence(us)
+local fence = next_fence(seen)
 local first, first_ttl
 if fence then
-  first, first_ttl = next_in_queue(nil, ' held ' .. fence, now)
+  first, first_ttl = next_in_queue(nil, string.format(' held %.0f', fence), now)
 end
 if not first then
   redis.pcall('HDEL', KEYS[3], 'since', 'others', 'turn')
   return redis.call('DEL', KEYS[1])
 end
-grant(first, first_ttl, fence)
+grant(first, first_ttl)
 if not since or since > now then
   redis.pcall('HSET', KEYS[3], 'since', now)
   keep_queue() -- with its last waiter, the hash and its expiry may have gone

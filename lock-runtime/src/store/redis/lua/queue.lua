@@ -7,6 +7,11 @@ local KEEP_QUEUE = 60000 -- many times longer than anybody in it pauses before h
 local TURN = 100 -- how long the lock is left free for clients that do not queue
 local LOOK = 10 -- how often the first in the queue looks meanwhile whether there is one
 
+local function time_in_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
 -- Takes the first one who is alive out of the queue, and the dead before him. Alive is who asks
 -- now; else who has asked lately and, if he has an inbox, is reached there by the message.
 local function next_in_queue(asker, message, now)
@@ -53,7 +58,7 @@ local function leave(token, ms)
   if redis.pcall('ZREM', KEYS[2], token) == 1 then
     redis.pcall('HDEL', KEYS[3], token)
     if ms then
-      announce(ms, to_ms(time_in_us()))
+      announce(ms, time_in_ms())
     end
   end
 end
