@@ -169,7 +169,7 @@ async fn strange_server(name: &str, other: &str) -> (Server, LockManager) {
 
 #[tokio::test]
 async fn c098_an_unexpected_reply_to_the_acquire_is_an_error() {
-    let (_server, locks) = strange_server("EVALSHA", "RPUSH").await;
+    let (_server, locks) = strange_server("EVALSHA", "MGET").await;
     let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
 }

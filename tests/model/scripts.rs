@@ -272,7 +272,7 @@ fn content(holder: Holder) -> String {
 fn spell(answer: Answer) -> String {
     let time = |free_in: Option<u64>| free_in.map_or_else(|| "-1".to_owned(), |ms| ms.to_string());
     match answer {
-        Answer::Granted(fence) => format!("[{fence}]"),
+        Answer::Granted(fence) => fence.to_string(),
         Answer::Queued { pause, free_in, last_fence } => {
             format!("[{pause} {} {last_fence}]", time(free_in))
         }

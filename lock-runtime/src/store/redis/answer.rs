@@ -19,8 +19,11 @@ pub(super) enum Answer {
 
 impl Answer {
     pub(super) fn read(reply: &Value) -> Result<Self, StoreError> {
-        let Value::Array(parts) = reply else { return Err(unexpected(reply)) };
-        let answer = match &parts[..] {
+        let parts = match reply {
+            Value::Array(parts) => parts,
+            other => std::slice::from_ref(other),
+        };
+        let answer = match parts {
             [Value::Int(number)] => fence(*number).map(Self::Granted),
             [Value::Int(pause), Value::Int(free_in), Value::Int(number)] => {
                 fence(*number).zip(duration(*pause)).map(|(last_fence, pause)| {
@@ -75,7 +78,7 @@ mod tests {
     fn answers_are_read_and_others_are_errors() {
         let read = |parts: &[Value]| Answer::read(&Value::Array(parts.to_vec())).ok();
         let ms = Duration::from_millis;
-        assert_eq!(read(&[Value::Int(17)]), Some(Answer::Granted(Fence::new(17))));
+        assert_eq!(Answer::read(&Value::Int(17)).ok(), Some(Answer::Granted(Fence::new(17))));
         let last_fence = Fence::new(16);
         assert_eq!(
             read(&[Value::Int(100), Value::Int(-1), Value::Int(16)]),
@@ -96,10 +99,10 @@ mod tests {
         let others = [
             Value::Nil,
             Value::Okay,
-            Value::Int(17),
+            Value::Int(-1),
+            text("17"),
             Value::Array(vec![]),
-            Value::Array(vec![Value::Int(-1)]),
-            Value::Array(vec![text("17")]),
+            Value::Array(vec![Value::Nil, Value::Nil]),
             Value::Array(vec![Value::Int(-5), Value::Int(1), Value::Int(16)]),
             Value::Array(vec![Value::Int(5), Value::Int(1), Value::Nil]),
         ];

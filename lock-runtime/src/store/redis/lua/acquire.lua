@@ -3,7 +3,7 @@
 -- ARGV[3]  how long the first in the queue pauses before he asks again; empty: leave the queue
 -- ARGV[4]  the inbox; empty: there is none
 -- ARGV[5]  the last fence number that was seen on this connection
--- {fence}                 granted
+-- fence                   granted
 -- {pause, free in, fence} queued: when to ask again, when the lock is free at the latest, and a
 --                         number that all grants up to now are not above
 -- {holder, free in}       busy, and not in the queue (free in -1 ms: it never expires)
@@ -24,5 +24,5 @@ if holder == token or not holder or pause ~= '' then
 end
 if holder == token or not holder and not queue then
   grant(token, ttl)
-  return {fence}
+  return fence
 end
