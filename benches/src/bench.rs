@@ -78,7 +78,12 @@ impl Bench {
 
     /// The median time of a `PING`, in microseconds.
     pub(crate) async fn ping(&self) -> Result<f64> {
-        let job = Work::Ping(ping::Work { count: self.pick(5_000, 500) });
+        self.ping_after(Duration::ZERO, self.pick(5_000, 500)).await
+    }
+
+    /// The same, when nothing has happened for a while before each of them.
+    pub(crate) async fn ping_after(&self, rest: Duration, count: usize) -> Result<f64> {
+        let job = Work::Ping(ping::Work { count, rest });
         let fleet = self.fleet(Contender::Raw, Terms::default(), vec![job]).await?;
         let [micros] = fleet.run().await?;
         Ok(micros)

@@ -19,6 +19,7 @@ use crate::worker::Stage;
 const METRICS: &[Metric] = &[
     Metric::ratio("median", "ms"),
     Metric::plain("median", "pings"),
+    Metric::plain("median", "pings after a rest"),
     Metric::plain("longest", "ms"),
 ];
 
@@ -32,7 +33,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
     let about = format!(
         "A process holds a lock for {HOLD:?}; another one asks for it 5 to 45 ms after it was taken. \
          The time between the end of the first one's body and the beginning of the second one's, \
-         {trials} times per round, with changing roles."
+         {trials} times per round, with changing roles. Before it, nothing has happened for the most \
+         of {HOLD:?}, which makes a `PING` slower as well: \"after a rest\" is in the time of one that \
+         is sent after so long."
     );
     let (subjects, left_out) = entrants(Contender::check_waits);
     let mut section = Section::new(
@@ -51,8 +54,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
             let [first, second]: [Outcome; 2] = fleet.run().await?;
             let times = first.hand_overs(&second);
             ensure!(!times.is_empty(), "nothing was handed over");
+            let rested = bench.ping_after(HOLD, 20).await?;
             let (middle, longest) = (median(&times), quantile(&times, 1000));
-            Ok(vec![middle, middle * 1e3 / ping, longest])
+            Ok(vec![middle, middle * 1e3 / ping, middle * 1e3 / rested, longest])
         })
         .await
 }
