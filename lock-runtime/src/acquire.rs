@@ -7,9 +7,10 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
+use crate::clock::Moment;
 use crate::error::Step;
 use crate::holding::{Grant, Holding};
-use crate::lease::{Terms, validity};
+use crate::lease::Terms;
 use crate::store::{Acquired, Claim, Owned, Release, StoreError};
 use crate::watchdog::Handover;
 use crate::{Key, LockError, LockManager, Token};
@@ -93,15 +94,16 @@ impl Acquisition<'_> {
         // Each attempt has its own token, because one that was given up may still arrive.
         let token = Token::random().map_err(|error| self.failed(error))?;
         let claim = Claim::new(key.clone(), token, terms.ttl, wait_until);
+        let begun = Moment::now();
         let attempt = Attempt { acquisition: self, token, open: true };
         let error = match manager.store().acquire(&claim).await {
-            Ok(Acquired::Granted { sent, fence }) if sent.elapsed() < validity(terms.ttl) => {
-                attempt.settle();
-                let grant = Grant { token, fence, sent };
+            Ok(Acquired::Granted { sent, fence }) => {
+                let grant = Grant { token, fence, sent: begun.convert(sent) };
                 let holding = Holding::new(key.clone(), template, grant, terms, started);
-                return Ok(Ok(Arc::new(holding)));
-            }
-            Ok(Acquired::Granted { .. }) => {
+                if !holding.is_overdue() {
+                    attempt.settle();
+                    return Ok(Ok(Arc::new(holding)));
+                }
                 StoreError::Unknown("the answer came when the lease had run out".into())
             }
             Ok(Acquired::Busy { holder, expires_in: retry_after }) => {

@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 use crate::error::LossCause;
 use crate::lease::{Action, Event, LeaseState, Terms};
 use crate::store::{Renewal, StoreError};
-use crate::{Fence, Key, LockError, Token};
+use crate::{Fence, Key, LockError, Token, clock};
 
 /// How a request was granted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) token: Token,
     pub(crate) fence: Fence,
-    /// An instant before the request was sent that was granted.
+    /// An instant before the request was sent that was granted, on the [clock of leases](clock).
     pub(crate) sent: Instant,
 }
 
@@ -103,7 +103,7 @@ impl Holding {
     /// Ends the lease on the holder's side.
     pub(crate) fn end(&self) -> Result<(), LossCause> {
         let mut state = self.state();
-        let action = state.step(Event::Release, Instant::now());
+        let action = state.step(Event::Release, clock::now());
         let ended = state.loss().map_or(Ok(()), Err);
         drop(state);
         match action {
@@ -116,7 +116,7 @@ impl Holding {
     /// How the lease was lost, if it was. The clock decides, not the thread that watches it.
     pub(crate) fn loss(&self) -> Option<LossCause> {
         let mut state = self.state();
-        let action = state.step(Event::Check, Instant::now());
+        let action = state.step(Event::Check, clock::now());
         let loss = state.loss();
         drop(state);
         if let Action::Stop(cause) = action {
@@ -142,12 +142,12 @@ impl Holding {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.state().remaining(Instant::now())
+        self.state().remaining(clock::now())
     }
 
     /// Whether the lease was over by now, had nobody ended it.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.state().deadline() <= Instant::now()
+        self.state().deadline() <= clock::now()
     }
 
     pub(crate) fn held_for(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! The state machine of a lease: pure, `step(event, now)`, no clock and no I/O.
 //!
-//! All instants are of this machine's monotonic clock. A lease counts from the instant *before* the
+//! All instants are of one clock, which also counts while this machine is suspended. A lease counts from the instant *before* the
 //! request that was confirmed was sent: the store cannot have started counting earlier, so nobody
 //! else can have been granted the lock before [`deadline`](LeaseState::deadline).
 
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn random_histories_keep_the_promises() {
         let mut random = Jitter(42);
-        for round in 1..20_000 {
+        for round in 1..=1_000_000 {
             let (mut lease, start) = lease(Terms {
                 ttl: MS * 250 + random.below(MS * 5_000),
                 renew: round % 4 != 0,
@@ -366,8 +366,8 @@ mod tests {
             });
             let mut now = start;
             let mut ended = false;
-            for _ in 0..60 {
-                now += random.below(MS * 400);
+            for _ in 0..20 {
+                now += random.below(MS * 1_000);
                 let before = lease.deadline();
                 let event = match random.below(MS * 7).as_millis() {
                     0 => Event::Renewed { sent: start + random.below(now - start) },

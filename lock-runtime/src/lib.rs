@@ -18,6 +18,7 @@
 //! ```
 
 mod acquire;
+mod clock;
 mod error;
 pub mod fence;
 mod guard;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime;
 use tokio::sync::{Notify, oneshot};
 
+use crate::clock;
 use crate::holding::Holding;
 use crate::lease::{Action, Event};
 use crate::store::{Owned, Release, Renewal, Store, StoreError};
@@ -217,9 +218,9 @@ impl Shared {
     /// Sends renewals and takes note of what became of them.
     async fn renew(self: Arc<Self>, holdings: Vec<Arc<Holding>>) {
         let renewals: Vec<Renewal> = holdings.iter().map(|holding| holding.renewal()).collect();
-        let sent = Instant::now();
+        let sent = clock::now();
         let answers = self.store.renew(&renewals).await;
-        let now = Instant::now();
+        let now = clock::now();
         for (holding, answer) in holdings.iter().zip(answers) {
             let event = match answer {
                 Ok(Owned::Yes) => Event::Renewed { sent },
@@ -323,7 +324,7 @@ async fn run(shared: &Arc<Shared>) {
     // Opens the connection before it is needed in a hurry.
     tokio::spawn(Arc::clone(shared).renew(Vec::new()));
     loop {
-        for batch in shared.due(Instant::now()).chunks(BATCH) {
+        for batch in shared.due(clock::now()).chunks(BATCH) {
             tokio::spawn(Arc::clone(shared).renew(batch.to_vec()));
         }
         let (releases, next) = {
@@ -339,7 +340,10 @@ async fn run(shared: &Arc<Shared>) {
         }
         let sleep = async {
             match next {
-                Some(next) => tokio::time::sleep_until(next.into()).await,
+                Some(next) => {
+                    let left = next.saturating_duration_since(clock::now());
+                    tokio::time::sleep(left).await;
+                }
                 None => std::future::pending().await,
             }
         };
@@ -347,5 +351,94 @@ async fn run(shared: &Arc<Shared>) {
             () = shared.wake.notified() => {}
             () = sleep => {}
         }
+    }
+}
+
+/// With the time that the test says, and without the thread.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LossCause;
+    use crate::holding::Grant;
+    use crate::lease::Terms;
+    use crate::store::memory::MemoryStore;
+    use crate::{Fence, Key, Token};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A watchdog with leases that were granted at one instant.
+    fn watched(count: usize, ttl: Duration) -> (Watchdog, Vec<Arc<Holding>>, Instant) {
+        let (watchdog, start) = (Watchdog::new(Arc::new(MemoryStore::default())), clock::now());
+        let terms = Terms { ttl, renew: true, max_hold: None, min_hold: Duration::ZERO };
+        let holdings: Vec<_> = (0..count)
+            .map(|_| {
+                let token = Token::random().unwrap();
+                let grant = Grant { token, fence: Fence::new(1), sent: start };
+                Arc::new(Holding::new(Key::from("k"), None, grant, terms, Instant::now()))
+            })
+            .collect();
+        holdings.iter().for_each(|holding| watchdog.watch(holding));
+        (watchdog, holdings, start)
+    }
+
+    /// Renews what is due, and gives how many leases that were.
+    fn renew(shared: &Shared, now: Instant) -> usize {
+        let due = shared.due(now);
+        for holding in &due {
+            let action = holding.renewal_answered(Event::Renewed { sent: now }, now + MS);
+            assert_eq!(action, Action::Nothing);
+            shared.reschedule(holding);
+        }
+        due.len()
+    }
+
+    #[test]
+    fn f103_leases_that_were_taken_at_once_are_renewed_one_after_the_other() {
+        const COUNT: usize = 1_000;
+        let (watchdog, holdings, start) = watched(COUNT, MS * 30_000);
+        let (mut all, mut busiest) = (0, 0);
+        for step in 1..=36_000 {
+            let renewed = renew(&watchdog.0.0, start + MS * 100 * step);
+            all += renewed;
+            busiest = busiest.max(renewed);
+        }
+        let hour = MS * 3_600_000;
+        assert!(
+            holdings
+                .iter()
+                .all(|holding| holding.step(Event::Check, start + hour) == Action::Nothing)
+        );
+        let least = COUNT * 3_600 / 21; // each of them after 70 % of its validity at the latest
+        assert!(all > least && all < least * 6 / 5, "{all} renewals, {least} are needed");
+        assert!(busiest < COUNT / 10, "{busiest} at once");
+    }
+
+    #[test]
+    fn f29_a_long_pause_is_not_made_up_for() {
+        let (watchdog, _holdings, start) = watched(100, MS * 90_000);
+        let shared = &watchdog.0.0;
+        let later = start + MS * 80_000; // nearly four thirds of the time to the first renewal
+        assert_eq!(renew(shared, later), 100);
+        for ms in 0..1_000 {
+            assert_eq!(shared.due(later + MS * ms).len(), 0, "{ms} ms later");
+        }
+    }
+
+    #[test]
+    fn f08_a_lease_whose_renewals_are_not_answered_ends_at_its_deadline() {
+        let (watchdog, holdings, start) = watched(1, MS * 1_000);
+        let (shared, holding) = (&watchdog.0.0, &holdings[0]);
+        let deadline = start + holding.remaining();
+        let mut attempts = 0;
+        let mut now = start;
+        while let Some(tick) = holding.next_tick() {
+            assert!(tick > now, "time stands still");
+            now = tick;
+            attempts += shared.due(now).len();
+        }
+        assert!(attempts >= 3, "{attempts}");
+        assert!(now <= deadline + MS * 10 && now + MS * 10 >= deadline, "{:?}", now - start);
+        assert_eq!(holding.loss(), Some(LossCause::Expired));
+        assert!(shared.state().leases.is_empty() && shared.state().ticks.is_empty());
     }
 }

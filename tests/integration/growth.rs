@@ -23,13 +23,13 @@ async fn pay(locks: &LockManager, id: usize, how: usize) -> Result<(), LockError
 }
 
 /// Kilobytes of memory that are this process's own, threads, and tasks of this runtime.
-fn size() -> (u64, u64, usize) {
+pub(crate) fn size() -> (u64, u64, usize) {
     let figure = |name| process_status(name).unwrap_or_default();
     (figure("RssAnon:"), figure("Threads:"), Handle::current().metrics().num_alive_tasks())
 }
 
 /// Fails if it has grown by more than `kilobytes`, or by a thread or a task.
-async fn assert_no_growth(before: (u64, u64, usize), kilobytes: u64) {
+pub(crate) async fn assert_no_growth(before: (u64, u64, usize), kilobytes: u64) {
     let mut after = size();
     for _ in 0..100 {
         if after.1 <= before.1 && after.2 <= before.2 {

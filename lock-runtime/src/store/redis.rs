@@ -60,12 +60,27 @@ impl RedisStore {
         Ok(Self { name, connections, requests })
     }
 
-    /// Makes sure that a server answers, and that it is one.
+    /// Makes sure that a server answers, that it is one, and that it runs scripts. Warns of settings
+    /// by which it may forget locks.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
-        match self.line().await?.call(&redis::cmd("PING")).await? {
-            Value::SimpleString(pong) if pong == "PONG" => Ok(()),
-            other => Err(unexpected(&other)),
+        let line = self.line().await?;
+        match line.call(&redis::cmd("PING")).await? {
+            Value::SimpleString(pong) if pong == "PONG" => {}
+            other => return Err(unexpected(&other)),
         }
+        line.call(redis::cmd("EVAL").arg("return 1").arg(0)).await?;
+        // Who may not ask is not told.
+        if let Ok(memory) = line.call(redis::cmd("INFO").arg("memory")).await
+            && let Some(policy) = eviction(&memory)
+        {
+            let store = &*self.name;
+            tracing::warn!(
+                store,
+                policy,
+                "the server may evict locks when its memory is full; set `maxmemory-policy noeviction`"
+            );
+        }
+        Ok(())
     }
 
     async fn line(&self) -> Result<Line, StoreError> {
@@ -197,6 +212,15 @@ impl Store for RedisStore {
             }
         })
     }
+}
+
+/// The policy by which a server with this `INFO memory` removes keys, if it does.
+fn eviction(info: &Value) -> Option<String> {
+    let info: String = redis::from_redis_value_ref(info).ok()?;
+    let field = |name| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let unlimited = field("maxmemory")? == "0";
+    let policy = field("maxmemory_policy")?;
+    (!unlimited && policy != "noeviction").then(|| policy.to_owned())
 }
 
 /// A duration for Redis, which counts in milliseconds: rounded up, and never zero, because an

@@ -200,14 +200,14 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % limit
         };
-        for _ in 0..20_000 {
+        for _ in 0..1_000_000 {
             let ttl = MS * 100 + MS * u32::try_from(below(5_000)).unwrap();
             let start = Instant::now();
             let until = (below(3) == 0).then(|| start + Duration::from_millis(below(3_000)));
             let mut waiter = Waiter::new(ttl, until, start, u8::try_from(below(256)).unwrap());
             let (mut now, mut question) = (start, None);
-            for _ in 0..30 {
-                now += Duration::from_millis(below(200));
+            for _ in 0..12 {
+                now += Duration::from_millis(below(400));
                 let (before, pause) = (waiter.ask_at(), Duration::from_millis(1 + below(1_000)));
                 match below(5) {
                     0 => {
