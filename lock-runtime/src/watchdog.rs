@@ -377,7 +377,9 @@ mod tests {
                 Arc::new(Holding::new(Key::from("k"), None, grant, terms, Instant::now()))
             })
             .collect();
-        holdings.iter().for_each(|holding| watchdog.watch(holding));
+        for holding in &holdings {
+            watchdog.watch(holding);
+        }
         (watchdog, holdings, start)
     }
 

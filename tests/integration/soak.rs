@@ -49,16 +49,13 @@ async fn nothing_grows_in_ten_minutes_of_faults() {
         while start.elapsed() < LENGTH {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let key = format!("k{}", (number >> 33) % KEYS);
-            let count = match locks.lock(key).ttl(TTL).wait(TTL).await {
-                Ok(guard) => {
-                    sleep(ms(number >> 60)).await;
-                    let _ = guard.release().await;
-                    &grants
-                }
-                Err(_) => {
-                    sleep(ms(10)).await;
-                    &errors
-                }
+            let count = if let Ok(guard) = locks.lock(key).ttl(TTL).wait(TTL).await {
+                sleep(ms(number >> 60)).await;
+                let _ = guard.release().await;
+                &grants
+            } else {
+                sleep(ms(10)).await;
+                &errors
             };
             count.fetch_add(1, Ordering::Relaxed);
         }
