@@ -47,10 +47,10 @@ pub(crate) fn is_script(entry: &Entry) -> bool {
     entry.is("EVALSHA") || entry.is("EVAL")
 }
 
-/// The keys and the arguments of a script that a client asks for.
+/// The keys and the arguments of a script on keys that a client asks for.
 fn script(entry: &Entry) -> Option<(&[String], &[String])> {
     let count = entry.args.get(2).filter(|_| is_script(entry))?.parse().ok()?;
-    entry.args[3..].split_at_checked(count)
+    entry.args[3..].split_at_checked(count).filter(|(keys, _)| !keys.is_empty())
 }
 
 /// Whether a client asks to hold `key`: for the first time or again. The server may not know the
