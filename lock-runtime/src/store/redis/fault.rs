@@ -53,9 +53,11 @@ pub(super) fn sending(error: RedisError) -> StoreError {
     }
 }
 
-/// Whether a script ran a command that the user may not run. Redis 7.0 has no code for that.
+/// Whether a script ran a command that the user may not run. There is no code for that: Redis 7.0
+/// says the first, later ones and Valkey the second.
 fn is_forbidden_in_script(error: &RedisError) -> bool {
-    error.detail().is_some_and(|detail| detail.starts_with("The user executing the script can't"))
+    let says = ["The user executing the script can't", "ACL failure in script"];
+    error.detail().is_some_and(|detail| says.iter().any(|start| detail.starts_with(start)))
 }
 
 /// Whether the connection is of no use after this error. A read-only server is one that was
