@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn renewals_of_equal_leases_spread() {
+    fn f103_renewals_of_equal_leases_spread() {
         let ticks = (1..200u64).map(|seed| {
             LeaseState::granted(terms(MS * 30_000), Instant::now(), seed << 32).next_tick().unwrap()
         });

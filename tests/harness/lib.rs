@@ -5,6 +5,8 @@
 //! - [`Proxy`] stands between a client and a server and delays, holds, loses or cuts.
 //! - [`CommandLog`] records what a server was asked to do.
 //! - [`Child`] is any other process, such as a second holder of a lock.
+//! - [`Clock`] is the wall clock of a process, and jumps.
+//! - [`pip()`] and [`npm()`] install programs and libraries of others.
 //! - [`eventually()`] waits for what has no event.
 //!
 //! Nothing of it runs on the runtime of the test, so that a test may block, drop or pause that.
@@ -12,9 +14,11 @@
 //! a test could do about it.
 
 mod child;
+mod clock;
 mod command_log;
 mod entry;
 mod eventually;
+mod install;
 mod journal;
 mod port;
 mod postgres;
@@ -24,9 +28,11 @@ mod spawn;
 mod url;
 
 pub use child::Child;
+pub use clock::Clock;
 pub use command_log::CommandLog;
 pub use entry::Entry;
 pub use eventually::eventually;
+pub use install::{npm, pip};
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use server::{Server, ServerBuilder};

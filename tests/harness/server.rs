@@ -27,6 +27,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// `PATH`. It listens on the loopback address and keeps nothing on disk unless told to.
 #[derive(Debug)]
 pub struct Server {
+    command: Command,
     child: Child,
     addr: SocketAddr,
     dir: TempDir,
@@ -37,6 +38,7 @@ pub struct Server {
 #[derive(Debug, Default)]
 #[must_use = "nothing runs before `start`"]
 pub struct ServerBuilder {
+    command: Option<Command>,
     config: String,
     password: Option<String>,
 }
@@ -151,13 +153,19 @@ impl Server {
     /// If it does not start, for example because the port was taken meanwhile.
     pub async fn restart(&mut self) {
         self.kill();
-        self.child = launch(self.dir())
+        self.child = launch(&self.command)
             .await
             .unwrap_or_else(|output| panic!("{} does not start again:\n{output}", self.addr));
     }
 }
 
 impl ServerBuilder {
+    /// Starts another program, which understands the same configuration file.
+    pub fn command(mut self, command: Command) -> Self {
+        self.command = Some(command);
+        self
+    }
+
     /// Adds a line to the configuration file, such as `maxclients 5`.
     pub fn config(mut self, line: &str) -> Self {
         self.config.push_str(line);
@@ -176,23 +184,19 @@ impl ServerBuilder {
     /// # Panics
     ///
     /// If `redis-server` is not installed or does not like its configuration.
-    pub async fn start(self) -> Server {
-        assert!(
-            *INSTALLED,
-            "cannot run `{}`: install Redis 7 or later (Debian: `apt install redis-server`, macOS: \
-             `brew install redis`), or name the program in REDIS_SERVER",
-            program().display(),
-        );
+    pub async fn start(mut self) -> Server {
         let dir = TempDir::with_prefix("redis-").expect("a folder can be made");
+        let mut command = self.command.take().unwrap_or_else(redis_server);
+        command.arg(dir.path().join(CONFIG));
         let mut retries = 0..10;
         loop {
             let addr = port::free();
             let config = self.config_file(addr.port(), dir.path());
             fs::write(dir.path().join(CONFIG), config).expect("the folder can be written to");
-            match launch(dir.path()).await {
+            match launch(&command).await {
                 Ok(child) => {
                     let password = self.password;
-                    return Server { child, addr, dir, password };
+                    return Server { command, child, addr, dir, password };
                 }
                 // Somebody else was faster; our own process has ended.
                 Err(output) if output.contains(TAKEN) && retries.next().is_some() => {}
@@ -210,12 +214,22 @@ impl ServerBuilder {
 /// A server that is ready, or what it printed instead.
 ///
 /// Its own output says so: whoever else answers on the port would not be taken for it.
-async fn launch(dir: &Path) -> Result<Child, String> {
-    let child = Child::spawn(Command::new(program()).arg(dir.join(CONFIG)));
+async fn launch(command: &Command) -> Result<Child, String> {
+    let child = Child::spawn(command);
     match child.find_line(READY, START_LIMIT).await {
         Some(_) => Ok(child),
         None => Err(child.lines().join("\n")),
     }
+}
+
+fn redis_server() -> Command {
+    assert!(
+        *INSTALLED,
+        "cannot run `{}`: install Redis 7 or later (Debian: `apt install redis-server`, macOS: \
+         `brew install redis`), or name the program in REDIS_SERVER",
+        program().display(),
+    );
+    Command::new(program())
 }
 
 fn program() -> OsString {

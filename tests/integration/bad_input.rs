@@ -172,7 +172,7 @@ async fn a_huge_or_binary_value_of_another_program_does_not_flood_the_error() {
 }
 
 #[tokio::test]
-async fn durations_out_of_range_are_rejected() {
+async fn f32_durations_out_of_range_are_rejected() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let (server, locks, _) = setup().await;
     let log = server.log();

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::panic;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::runtime::Runtime;
 use tokio::sync::{Barrier, Notify};
-use tokio::task::yield_now;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 
 use crate::kit::{SOON, ms, setup, warm_up};
@@ -107,7 +108,7 @@ async fn c084_a_panic_reaches_the_caller_and_frees_the_lock() {
 }
 
 #[tokio::test]
-async fn c085_the_lock_of_a_killed_process_is_free_after_its_ttl() {
+async fn c085_f13_the_lock_of_a_killed_process_is_free_after_its_ttl() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     let options = ["ttl=1000".to_owned(), "hold=60000".to_owned()];
@@ -167,4 +168,69 @@ fn f15_guards_that_end_with_their_runtime_are_released() {
     drop(inside);
     outside.block_on(locks.shutdown());
     assert_eq!(outside.block_on(keys(&mut redis)), 0);
+}
+
+/// As `select!` does with the branch that is not taken.
+#[tokio::test]
+async fn f10_a_body_that_is_dropped_at_any_step_ends_there_and_frees_the_lock() {
+    const STEPS: u32 = 20;
+    #[redis_lock(key = "f10", ttl = "30s", manager = manager)]
+    async fn work(
+        manager: &LockManager,
+        done: &AtomicU32,
+        last: u32,
+        reached: &Notify,
+    ) -> Result<(), LockError> {
+        for step in 1..=STEPS {
+            done.store(step, Ordering::Relaxed);
+            if step == last {
+                reached.notify_one();
+            }
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    let (_server, locks, mut redis) = setup().await;
+    for last in 1..=STEPS {
+        let (done, reached) = (AtomicU32::new(0), Notify::new());
+        tokio::select! {
+            biased;
+            () = reached.notified() => {}
+            end = work(&locks, &done, last, &reached) => panic!("it was not dropped: {end:?}"),
+        }
+        absent(&mut redis, "f10", AT_ONCE).await;
+        assert_eq!(done.load(Ordering::Relaxed), last);
+    }
+}
+
+/// While it asks, holds and gives back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f11_a_task_that_is_aborted_at_any_time_leaves_nothing() {
+    const TASKS: u64 = 400;
+    #[redis_lock(key = "f11:<id>", ttl = "30s", manager = manager)]
+    async fn work(manager: LockManager, id: u64) -> Result<(), LockError> {
+        sleep(ms(40)).await;
+        Ok(())
+    }
+
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.addr());
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    warm_up(&locks).await;
+    proxy.both_ways(Mode::Delay(ms(20)));
+    let tasks: JoinSet<bool> = (0..TASKS)
+        .map(|id| {
+            let call = tokio::spawn(work(locks.clone(), id));
+            async move {
+                sleep(ms(id * 37 % 250)).await;
+                call.abort();
+                call.await.is_ok_and(|end| end.is_ok())
+            }
+        })
+        .collect();
+    let ended = tasks.join_all().await.into_iter().filter(|ended| *ended).count();
+    assert!((20..380).contains(&ended), "{ended} of {TASKS} have ended by themselves");
+    let mut redis = server.connection().await;
+    eventually("all are free", AT_ONCE, async || keys(&mut redis).await == 0).await;
 }

@@ -1,6 +1,7 @@
 //! Holding a lock for long: blocked threads, upper bounds, lifetimes.
 
 use std::future::pending;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ async fn follow(manager: LockManager, id: u64, blocking: &AtomicBool) -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c071_a_body_that_blocks_its_thread_keeps_the_lock() {
+async fn c071_f27_a_body_that_blocks_its_thread_keeps_the_lock() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     let call = tokio::spawn(block(locks.clone(), 71, &BLOCKING));
@@ -44,7 +45,7 @@ async fn c071_a_body_that_blocks_its_thread_keeps_the_lock() {
 
 /// Renewals live on a thread of their own, so the only thread of a runtime may be blocked as well.
 #[tokio::test(flavor = "current_thread")]
-async fn c071_a_body_that_blocks_the_only_thread_keeps_the_lock() {
+async fn c071_f27_a_body_that_blocks_the_only_thread_keeps_the_lock() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     block(locks, 72, &AtomicBool::new(false)).await.unwrap();
@@ -54,7 +55,7 @@ async fn c071_a_body_that_blocks_the_only_thread_keeps_the_lock() {
 }
 
 #[tokio::test]
-async fn c072_a_stuck_body_ends_at_max_hold() {
+async fn c072_f28_a_stuck_body_ends_at_max_hold() {
     #[redis_lock(key = "c072", ttl = "1s", max_hold = "1500ms", manager = manager)]
     async fn stuck(manager: &LockManager) -> Result<(), LockError> {
         pending().await
@@ -100,4 +101,25 @@ async fn c073_the_lifetime_never_exceeds_the_ttl() {
         log.commands_on("c073").into_iter().filter(|entry| entry.is("PEXPIRE")).collect();
     assert!(renewals.len() >= 5, "{renewals:#?}");
     assert!(renewals.iter().all(|renewal| renewal.args[2] == "1000"), "{renewals:#?}");
+}
+
+/// Nobody can give it back any more; `max_hold` is what ends it while its process lives.
+#[tokio::test]
+async fn f16_a_guard_that_is_leaked_ends_at_max_hold() {
+    let (server, locks, mut redis) = setup().await;
+    let log = server.log();
+    let bounded = locks.lock("bounded").ttl(ms(500)).max_hold(ms(1_200)).await.unwrap();
+    let unbounded = locks.lock("unbounded").ttl(ms(500)).await.unwrap();
+    let lease = bounded.lease();
+    mem::forget((bounded, unbounded));
+
+    let cause = timeout(SOON, lease.lost()).await.expect("it ends");
+    assert_eq!(cause, LossCause::MaxHold);
+    absent(&mut redis, "bounded", ms(500 + 300)).await;
+    locks.lock("bounded").await.unwrap().release().await.unwrap();
+    log.settle().await;
+    for key in ["bounded", "unbounded"] {
+        assert!(log.count(|entry| entry.is("PEXPIRE") && entry.has(key)) >= 2, "{key}");
+    }
+    assert!(locks.lock("unbounded").await.unwrap_err().is_busy());
 }

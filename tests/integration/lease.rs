@@ -10,7 +10,7 @@ use crate::kit::{SOON, ms, warm_up};
 use crate::trace::{is_grant, keys};
 
 #[tokio::test]
-async fn a_view_that_outlives_the_hold_knows_that_it_is_over() {
+async fn f35_a_view_that_outlives_the_hold_knows_that_it_is_over() {
     let locks = LockManager::in_memory();
     let guard = locks.lock("k").await.unwrap();
     let lease = guard.lease();

@@ -2,11 +2,14 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use harness::{Mode, Proxy, Server};
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use redis::AsyncTypedCommands as _;
+use tokio::sync::oneshot::{self, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::kit::{SOON, ms, setup};
@@ -208,4 +211,31 @@ async fn f34_a_body_that_returned_in_time_wins_over_a_late_release() {
     let start = Instant::now();
     assert_eq!(work(&locks, &proxy).await.unwrap(), 7);
     assert!(start.elapsed() > ms(600), "the release was not late");
+}
+
+/// It cannot be stopped; it can ask.
+#[tokio::test]
+async fn f36_work_on_another_thread_goes_on_and_sees_the_loss() {
+    #[redis_lock(key = "f36", ttl = "500ms", lease = lease, manager = manager)]
+    async fn work(manager: &LockManager, seen: Sender<LossCause>) -> Result<(), LockError> {
+        let blocking = tokio::task::spawn_blocking(move || {
+            while !lease.is_lost() {
+                thread::sleep(ms(1));
+            }
+            let cause = lease.lost().now_or_never().expect("it is lost");
+            seen.send(cause).expect("the test waits for it");
+        });
+        blocking.await.expect("no panic");
+        unreachable!("the body goes on")
+    }
+
+    let (server, locks, mut redis) = setup().await;
+    let log = server.log();
+    let (seen, sees) = oneshot::channel();
+    let (end, ()) = tokio::join!(work(&locks, seen), async {
+        log.wait_for(|entry| is_grant(entry, "f36"), SOON).await;
+        redis.del("f36").await.unwrap();
+    });
+    assert!(matches!(end, Err(LockError::Lost { cause: LossCause::Taken, .. })), "{end:?}");
+    assert_eq!(timeout(SOON, sees).await.unwrap().unwrap(), LossCause::Taken);
 }

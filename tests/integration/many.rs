@@ -12,7 +12,7 @@ use crate::trace::keys;
 const TTL: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_leases_are_renewed_in_time_without_a_task_each() {
+async fn f103_a_thousand_leases_are_renewed_in_time_without_a_task_each() {
     let server = Server::start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
     drop(locks.lock("first").ttl(TTL).await.unwrap());

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use harness::{Entry, Mode, Proxy, Server};
 use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
@@ -12,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 use crate::kit::{self, SOON, ms, warm_up};
-use crate::trace::{AT_ONCE, absent, is_grant, is_release, is_renewal, tokens};
+use crate::trace::{AT_ONCE, absent, is_acquire, is_grant, is_release, is_renewal, queued, tokens};
 
 const TIMEOUT: Duration = Duration::from_millis(200);
 /// A call that does not wait ends after three timeouts.
@@ -98,6 +99,24 @@ async fn f01_a_call_that_was_dropped_before_its_turn_leaves_nothing() {
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
+/// Whether it was sent is not known to the caller, so it is followed by its clean-up all the same.
+#[tokio::test(flavor = "current_thread")]
+async fn f02_a_call_that_is_dropped_before_it_is_sent_leaves_nothing() {
+    let (server, _proxy, locks, mut redis) = setup().await;
+    let (log, runs) = (server.log(), AtomicU32::new(0));
+    for id in 200..250 {
+        let end = run(&locks, id, &runs).now_or_never(); // polled once, and dropped
+        assert!(end.is_none(), "{end:?}");
+    }
+    for id in 200..250 {
+        let key = format!("orphan:{id}");
+        log.wait_for(|entry| is_release(entry, &key), SOON).await;
+        assert!(tokens(&log, &key).is_empty(), "it was sent");
+        absent(&mut redis, &key, AT_ONCE).await;
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
 #[tokio::test]
 async fn f03_a_lock_that_is_taken_after_the_error_is_given_back() {
     let (server, _proxy, locks, mut redis) = setup().await;
@@ -158,6 +177,66 @@ async fn f06_a_late_attempt_is_followed_by_its_clean_up() {
     let tokens = tokens(&log, "orphan:6");
     assert!(tokens.len() == 2 && tokens[0] != tokens[1], "{tokens:?}");
     assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+/// Has the server run again what a client has asked for, as a layer that repeats requests would.
+async fn repeat(redis: &mut MultiplexedConnection, request: &Entry) {
+    redis::cmd(request.name()).arg(&request.args[1..]).exec_async(redis).await.unwrap();
+}
+
+#[tokio::test]
+async fn f07_a_request_that_is_repeated_after_the_release_makes_no_holder() {
+    #[redis_lock(key = "f07", ttl = "1s", manager = manager)]
+    async fn work(manager: &LockManager, runs: &AtomicU32) -> Result<(), LockError> {
+        runs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    let (server, _proxy, locks, mut redis) = setup().await;
+    let (log, runs) = (server.log(), AtomicU32::new(0));
+    work(&locks, &runs).await.unwrap();
+    let request = log.wait_for(|entry| is_acquire(entry, "f07"), SOON).await;
+    repeat(&mut redis, &request).await;
+    let repeated = Instant::now();
+    let token = &tokens(&log, "f07")[0];
+    assert_eq!(redis.get("f07").await.unwrap().as_ref(), Some(token));
+
+    let guard = locks.lock("f07").ttl(ms(1_000)).wait(SOON).await.unwrap();
+    let waited = repeated.elapsed();
+    assert!((ms(900)..ms(1_700)).contains(&waited), "{waited:?}");
+    log.settle().await;
+    assert_eq!(log.count(|entry| is_renewal(entry, "1000") && entry.has(token)), 0);
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    guard.release().await.unwrap();
+}
+
+/// The lock is handed to a waiter that has gone with it already, and goes by its ttl.
+#[tokio::test]
+async fn f07_a_question_that_is_repeated_after_the_release_makes_no_holder() {
+    let (server, _proxy, locks, mut redis) = setup().await;
+    let log = server.log();
+    let wait = || tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
+    let guard = locks.lock("k").await.unwrap();
+    let waiting = wait();
+    queued(&mut redis, "k", 1).await;
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    log.settle().await;
+    let token = tokens(&log, "k").pop().unwrap();
+    let question = log.wait_for(|entry| is_acquire(entry, "k") && entry.has(&token), SOON).await;
+
+    let guard = locks.lock("k").await.unwrap();
+    repeat(&mut redis, &question).await;
+    let waiting = wait();
+    queued(&mut redis, "k", 2).await;
+    guard.release().await.unwrap();
+    let released = Instant::now();
+    assert_eq!(redis.get("k").await.unwrap().as_ref(), Some(&token));
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(released.elapsed() < ms(600 + 500), "{:?}", released.elapsed());
+    log.settle().await;
+    assert_eq!(log.count(|entry| is_renewal(entry, "600") && entry.has(&token)), 0);
+    guard.release().await.unwrap();
 }
 
 /// Leads connections that are made from now on past the proxy.

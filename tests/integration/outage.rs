@@ -9,6 +9,7 @@ use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::time::timeout;
 
 use crate::kit::{SOON, clients, ms, pttl, run, setup};
+use crate::trace::{is_grant, is_renewal, queued, tokens};
 
 const TIMEOUT: Duration = ms(200);
 
@@ -114,6 +115,41 @@ async fn c100_a_body_is_stopped_by_its_own_deadline() {
     server.resume();
     drop(guard);
     locks.lock("k").wait(SOON).await.unwrap().release().await.unwrap();
+}
+
+/// The lock has expired when the server goes on, and renewals that have queued up do not bring it
+/// back. Its holder has stopped by its own clock.
+#[tokio::test]
+async fn f26_a_server_that_stalls_for_longer_than_the_ttl_is_a_loss() {
+    let server = Server::builder().config("enable-debug-command local").start().await;
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let other = LockManager::connect(server.url()).await.unwrap();
+    let (mut redis, log) = (server.connection().await, server.log());
+    let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        let guard = other.lock("k").ttl(ms(1_000)).wait(SOON).await.unwrap();
+        (guard, Instant::now())
+    });
+    queued(&mut redis, "k", 1).await;
+    let stall = tokio::spawn(async move { run(&mut redis, "DEBUG SLEEP 1.6").await });
+    let cause = timeout(SOON, guard.lost()).await.expect("it ends");
+    let lost = Instant::now();
+    assert!(!stall.is_finished(), "the server has told");
+    assert_eq!(cause, LossCause::Expired);
+
+    let (next, granted) = waiting.await.unwrap();
+    stall.await.unwrap();
+    assert!(granted > lost && next.fence() > guard.fence());
+    let renewal = |entry: &Entry| is_renewal(entry, "1000");
+    let late = log.wait_for(renewal, SOON).await;
+    next.run(log.wait_for(|entry| entry.is("PEXPIRE") && entry.has("k"), SOON)).await.unwrap();
+    let token = tokens(&log, "k").remove(0);
+    assert!(late.has(&token), "no renewal has queued up");
+    let commands = log.commands_on("k");
+    let granted = commands.iter().rposition(|entry| is_grant(entry, "k")).unwrap();
+    assert!(!commands[..granted].iter().any(|entry| entry.is("PEXPIRE")), "{commands:#?}");
+    assert!(guard.release().await.unwrap_err().is_lost());
+    next.release().await.unwrap();
 }
 
 #[tokio::test]

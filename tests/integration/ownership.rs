@@ -86,6 +86,26 @@ async fn c061_every_acquisition_has_128_bits_of_its_own() {
     }
 }
 
+/// A generator that was copied with its process would give the same tokens twice.
+#[tokio::test]
+async fn f67_tokens_of_many_processes_differ() {
+    const PROCESSES: usize = 20;
+    const ROUNDS: usize = 100;
+    let (server, _, _) = setup().await;
+    let log = server.log();
+    let options = [format!("rounds={ROUNDS}")];
+    let holders = (0..PROCESSES).map(|n| holder(&server.url(), &format!("f67:{n}"), &options));
+    for holder in holders.collect::<Vec<_>>() {
+        assert!(holder.exited(SOON * 6).await.success());
+    }
+    log.settle().await;
+    let entries = log.entries();
+    let grants = entries.iter().filter(|entry| entry.is("SET") && entry.args[1].starts_with("f67"));
+    let (processes, bits): (HashSet<_>, HashSet<_>) =
+        grants.map(|set| set.args[2].split_once('-').unwrap()).unzip();
+    assert_eq!((processes.len(), bits.len()), (PROCESSES, PROCESSES * ROUNDS));
+}
+
 #[tokio::test]
 async fn c062_a_deleted_key_stays_deleted() {
     #[redis_lock(key = "c062", ttl = "1s", manager = manager)]

@@ -42,7 +42,7 @@ async fn c091_waiters_of_one_process_are_served_as_they_came() {
 }
 
 #[tokio::test]
-async fn c091_waiters_of_several_processes_are_served_as_they_came() {
+async fn c091_f102_waiters_of_several_processes_are_served_as_they_came() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
@@ -60,6 +60,27 @@ async fn c091_waiters_of_several_processes_are_served_as_they_came() {
     assert_eq!(grants.len(), 61);
     let holds = holds(&log, &grants);
     assert!(holds[30] < ms(25), "a waiter is not told at once: {holds:?}");
+    assert_eq!(keys(&mut redis).await, 0);
+}
+
+#[tokio::test]
+async fn f101_a_crowd_asks_seldom_and_is_woken_one_by_one() {
+    const CROWD: usize = 400;
+    let (server, locks, mut redis) = setup().await;
+    let guard = locks.lock("k").await.unwrap();
+    let turns: JoinSet<()> = (0..CROWD).map(|_| turn(locks.clone())).collect();
+    queued(&mut redis, "k", CROWD).await;
+    let log = server.log();
+    sleep(ms(6_000)).await;
+    log.settle().await;
+    let asked = log.count(|entry| is_acquire(entry, "k"));
+    assert!((CROWD / 2..CROWD * 2).contains(&asked), "{asked} questions in 6 s");
+
+    guard.release().await.unwrap();
+    turns.join_all().await;
+    log.settle().await;
+    let messages = log.count(|entry| entry.is("PUBLISH"));
+    assert!((CROWD..CROWD + CROWD / 10).contains(&messages), "{messages} messages");
     assert_eq!(keys(&mut redis).await, 0);
 }
 

@@ -105,7 +105,7 @@ async fn a_waiter_that_stood_still_does_not_believe_an_old_message() {
 }
 
 #[tokio::test]
-async fn waiters_whose_connections_are_killed_keep_their_places() {
+async fn f100_waiters_whose_connections_are_killed_keep_their_places() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let managers = [

@@ -246,3 +246,32 @@ async fn f50_a_permission_that_a_script_needs_is_named_at_once() {
     assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
     assert_eq!(keys(&mut redis).await, 0);
 }
+
+/// Scripts are not undone where they fail, so nothing that may fail comes after the lock is set.
+#[tokio::test]
+async fn f58_a_script_that_fails_midway_leaves_no_lock() {
+    const COMMANDS: [&str; 8] = ["set", "incr", "time", "exists", "pttl", "zadd", "zrank", "hset"];
+    let (server, holder, mut redis) = setup().await;
+    let mut failed = Vec::new();
+    for command in COMMANDS {
+        run(&mut redis, &format!("ACL SETUSER app reset on >pass ~* &* +@all -{command}")).await;
+        let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
+        let held = holder.lock("busy").await.unwrap();
+        for key in ["free", "busy"] {
+            match locks.lock(key).wait(ms(50)).await {
+                Ok(guard) => drop(guard),
+                Err(error) if error.is_busy() => {}
+                Err(error) => {
+                    assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
+                    failed.push((command, key));
+                }
+            }
+        }
+        held.release().await.unwrap();
+        locks.shutdown().await;
+        eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+    }
+    for command in ["set", "incr", "time", "exists"] {
+        assert!(failed.contains(&(command, "free")), "{failed:?}");
+    }
+}

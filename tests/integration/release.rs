@@ -43,7 +43,7 @@ async fn c077_the_error_of_the_body_is_kept_when_the_server_is_gone() {
 }
 
 #[tokio::test]
-async fn c078_a_body_that_outlives_its_lease_is_a_loss() {
+async fn c078_f104_a_body_that_outlives_its_lease_is_a_loss() {
     #[redis_lock(key = "c078a", ttl = "200ms", renew = false, manager = manager)]
     async fn awaits(manager: &LockManager) -> Result<(), LockError> {
         sleep(ms(400)).await;

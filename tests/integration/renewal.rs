@@ -209,7 +209,7 @@ async fn f33_a_renewal_in_flight_is_no_loss() {
 
 /// A renewal by hand does not exist; what could send a lifetime below 1 ms is `ttl` and `min_hold`.
 #[tokio::test]
-async fn c070_no_lifetime_below_a_millisecond_is_sent() {
+async fn c070_f32_no_lifetime_below_a_millisecond_is_sent() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     for short in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {

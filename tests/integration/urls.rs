@@ -21,7 +21,7 @@ async fn locks_in(locks: &LockManager, server: &Server, key: &str, db: u32) {
 }
 
 #[tokio::test]
-async fn a_path_is_the_number_of_a_database() {
+async fn f71_a_path_is_the_number_of_a_database() {
     let server = Server::start().await;
     let log = server.log();
     let locks = LockManager::connect(format!("{}/3", server.url())).await.unwrap();
@@ -33,6 +33,26 @@ async fn a_path_is_the_number_of_a_database() {
     let other = LockManager::connect(format!("{}/4", server.url())).await.unwrap();
     let _here = locks.lock("k").await.unwrap();
     let _there = other.lock("k").await.unwrap();
+}
+
+#[tokio::test]
+async fn f72_a_new_connection_leads_to_the_same_database() {
+    let mut server = Server::start().await;
+    let locks = LockManager::connect(format!("{}/3", server.url())).await.unwrap();
+    for key in ["first", "second"] {
+        let guard = locks.lock(key).ttl(ms(1_000)).await.unwrap();
+        run(&mut server.connection().await, "CLIENT KILL TYPE normal").await;
+        let log = server.log();
+        let renewal = |entry: &Entry| entry.is("PEXPIRE") && entry.has(key);
+        let renewal = guard.run(log.wait_for(renewal, SOON)).await.unwrap();
+        guard.release().await.unwrap();
+        log.settle().await;
+        assert_eq!(renewal.db, 3);
+        assert!(log.commands_on(key).iter().all(|entry| entry.db == 3), "{:#?}", log.entries());
+        locks_in(&locks, &server, "k", 3).await;
+    }
+    server.restart().await;
+    locks_in(&locks, &server, "k", 3).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::postgres::{client, create, state, update};
 use crate::kit::{SOON, again, ms};
 
-const NAME: &str = "fence::late::a_write_after_the_lease_is_refused";
+const NAME: &str = "fence::late::f19_f21_a_write_after_the_lease_is_refused";
 
 /// The holder, in a process of its own.
 async fn write_late(redis: &str) {
@@ -24,12 +24,13 @@ async fn write_late(redis: &str) {
     while !Path::new(&go).exists() {
         thread::sleep(ms(1)); // it is not the executor that stops this
     }
+    let lost = guard.is_lost();
     let written = update(&db, "written late", guard.fence().into()).await;
-    println!("written: {written}, lost: {}", guard.is_lost());
+    println!("lost: {lost}, written: {written}");
 }
 
 #[tokio::test]
-async fn a_write_after_the_lease_is_refused() {
+async fn f19_f21_a_write_after_the_lease_is_refused() {
     if let Ok(redis) = env::var("TEST_REDIS") {
         return write_late(&redis).await;
     }
@@ -49,7 +50,7 @@ async fn a_write_after_the_lease_is_refused() {
     assert!(update(&db, "paid", second.fence().into()).await);
     fs::write(&go, "").unwrap();
     first.resume();
-    first.line_matching("written: false, lost: true", SOON).await;
+    first.line_matching("lost: true, written: false", SOON).await;
     assert_eq!(state(&db).await, "paid");
     assert!(update(&db, "sent", second.fence().into()).await, "the second holder is not disturbed");
     second.release().await.unwrap();

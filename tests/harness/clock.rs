@@ -1,0 +1,90 @@
+//! A wall clock at the test's command.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::process::Command;
+use std::sync::LazyLock;
+
+use tempfile::TempDir;
+
+const SETTING: &str = "ahead";
+
+/// The wall clock of some processes, which jumps when the test sets it.
+///
+/// As when somebody sets the clock of a machine, monotonic clocks go on as before.
+#[derive(Debug)]
+pub struct Clock(TempDir);
+
+impl Clock {
+    /// A clock that is right.
+    ///
+    /// # Panics
+    ///
+    /// If `faketime` is not installed.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it may panic")]
+    pub fn new() -> Self {
+        LazyLock::force(&LIBRARY);
+        let clock = Self(TempDir::with_prefix("clock-").expect("a folder can be made"));
+        clock.set(0);
+        clock
+    }
+
+    /// Makes `command` go by this clock.
+    pub fn rule(&self, command: &mut Command) {
+        command
+            .env("LD_PRELOAD", &*LIBRARY)
+            .env("FAKETIME_TIMESTAMP_FILE", self.0.path().join(SETTING))
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
+
+    /// Sets it so many seconds ahead of the real time, or behind.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no room for a file.
+    pub fn set(&self, ahead: i64) {
+        // In one step: its processes look at the file whenever they want to know the time.
+        let new = self.0.path().join("new");
+        fs::write(&new, format!("{ahead:+}")).expect("the folder can be written to");
+        fs::rename(new, self.0.path().join(SETTING)).expect("a file can be renamed");
+    }
+}
+
+/// The library that shows a process another time: what `faketime` has its programs loaded with.
+static LIBRARY: LazyLock<OsString> = LazyLock::new(|| {
+    let mut faketime = Command::new("faketime");
+    let output = faketime.args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"]).output();
+    let mut path = output.expect("cannot run `faketime` (Debian: `apt install faketime`)").stdout;
+    path.truncate(path.trim_ascii_end().len());
+    OsString::from_vec(path)
+});
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::Child;
+
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn a_process_that_runs_sees_it_jump() {
+        let clock = Clock::new();
+        let mut shell = Command::new("bash");
+        shell.args(["-c", r#"while :; do printf "%(%s)T\n" -1; sleep 0.01; done"#]);
+        clock.rule(&mut shell);
+        let child = Child::spawn(&shell);
+        for ahead in [0, 3_600, -7_200] {
+            clock.set(ahead);
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            // In the next 100 s, which all have the same beginning.
+            let shown = (i64::try_from(now.as_secs()).unwrap() + ahead + 3) / 100;
+            let line = child.line_matching(&shown.to_string(), LIMIT).await;
+            assert!(line.starts_with(&shown.to_string()), "{line}");
+        }
+    }
+}

