@@ -58,7 +58,7 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when
-    /// the server cannot: unreachable, wrong password, not a Redis.
+    /// the server cannot: unreachable, wrong password, not a Redis, or one that runs no scripts.
     ///
     /// # Cancel safety
     ///

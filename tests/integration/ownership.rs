@@ -12,7 +12,7 @@ use crate::kit::{SOON, ms, pttl, setup};
 use crate::trace::{FENCE, absent, holder, is_grant, is_renewal, is_script};
 
 #[tokio::test]
-async fn c060_foreign_lock_survives_release() {
+async fn c060_f62_foreign_lock_survives_release() {
     let (server, a, mut redis) = setup().await;
     let b = LockManager::connect(server.url()).await.unwrap();
 

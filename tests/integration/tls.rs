@@ -126,7 +126,7 @@ async fn a_url_with_the_certificates_of_the_system() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
+async fn f55_a_certificate_that_nobody_vouches_for_is_refused() {
     let Some(secure) = Secure::start().await else { return };
     let error = LockManager::connect(secure.url()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
@@ -136,7 +136,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
 }
 
 #[tokio::test]
-async fn plain_and_secure_ports_that_are_mixed_up_are_errors() {
+async fn f55_plain_and_secure_ports_that_are_mixed_up_are_errors() {
     let Some(secure) = Secure::start().await else { return };
     let plain_port =
         secure.url().replace(&secure.port.to_string(), &secure.server.port().to_string());
@@ -167,7 +167,7 @@ async fn insecure_urls_are_an_error_without_their_feature() {
 }
 
 #[tokio::test]
-async fn a_secure_server_may_go_away_and_come_back() {
+async fn f55_a_secure_server_may_go_away_and_come_back() {
     let Some(mut secure) = Secure::start().await else { return };
     let root = fs::read(secure.folder.path().join("ca.pem")).unwrap();
     let certificates = TlsCertificates { client_tls: None, root_cert: Some(root) };
