@@ -10,12 +10,17 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
 use crate::growth::{assert_no_growth, size};
-use crate::kit::{clients, ms, run};
+use crate::kit::{clients, ms, process_status, run};
 use crate::trace::keys;
 
 const KEYS: u64 = 1_000;
 const TASKS: u64 = 200;
 const TTL: Duration = ms(1_000);
+
+/// Kilobytes of memory, with the program itself.
+fn resident() -> u64 {
+    process_status("VmRSS:").unwrap_or_default()
+}
 
 /// One after the other, so that each is over before the next.
 async fn fault(number: u64, proxy: &Proxy, server: &Server, redis: &mut MultiplexedConnection) {
@@ -69,15 +74,20 @@ async fn nothing_grows_in_ten_minutes_of_faults() {
                 break;
             }
             if before.is_none() && elapsed >= LENGTH / 5 {
-                before = Some((size(), clients(&mut redis).await.len()));
+                before = Some((size(), resident(), clients(&mut redis).await.len()));
+            }
+            if number % 12 == 0 {
+                println!("{elapsed:.0?}: {:?}, {} KB resident", size(), resident());
             }
             fault(number, &proxy, &server, &mut redis).await;
         }
     };
     tokio::join!(work, faults);
-    let (size_before, connections) = before.unwrap();
-    println!("{grants:?} grants, {errors:?} errors, {size_before:?}, then {:?}", size());
-    assert_no_growth(size_before, size_before.0 / 50).await;
+    let (size_before, resident_before, connections) = before.unwrap();
+    println!("{grants:?} grants, {errors:?} errors");
+    let kilobytes = resident_before / 50;
+    assert!(resident() <= resident_before + kilobytes, "{resident_before}, then {}", resident());
+    assert_no_growth(size_before, kilobytes).await;
     assert!(clients(&mut redis).await.len() <= connections, "connections are left");
     sleep(TTL).await;
     assert_eq!(keys(&mut redis).await, 0);
