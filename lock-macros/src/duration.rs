@@ -31,7 +31,12 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             }
             (_, "", None) => {
                 let wrong = format_args!("the duration `{text}` has no unit");
-                return Err(message(wrong, format_args!("write \"{text}s\" if seconds are meant")));
+                let seconds = format!("{text}s");
+                let help = match parse(&seconds) {
+                    Ok(_) => format!("write \"{seconds}\" if seconds are meant"),
+                    Err(_) => SYNTAX.to_owned(),
+                };
+                return Err(message(wrong, help));
             }
             ("", _, _) => {
                 let wrong = format_args!("the unit `{unit}` has no number before it");
@@ -115,6 +120,12 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert_eq!(error.lines().next(), Some(wrong), "{text:?}");
         }
+    }
+
+    #[test]
+    fn seconds_are_advised_where_they_fit() {
+        assert!(parse("1m30").unwrap_err().ends_with("write \"1m30s\" if seconds are meant"));
+        assert!(parse("1s30").unwrap_err().ends_with(SYNTAX));
     }
 
     #[test]

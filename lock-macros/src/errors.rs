@@ -6,7 +6,20 @@ use syn::Result;
 
 /// A message in two paragraphs: what is wrong, and what to type instead.
 pub(crate) fn message(wrong: impl Display, help: impl Display) -> String {
-    format!("{wrong}\n\nhelp: {help}")
+    format!("{}\n\nhelp: {}", in_one_line(wrong), in_one_line(help))
+}
+
+/// The text with control characters as a literal has them: it may quote some.
+fn in_one_line(text: impl Display) -> String {
+    let mut line = String::new();
+    for c in text.to_string().chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }
 
 /// Both values, or every error.
@@ -46,6 +59,14 @@ mod tests {
 
     fn texts(error: Error) -> Vec<String> {
         error.into_iter().map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn what_is_quoted_stays_in_one_line() {
+        assert_eq!(
+            message("no `a\n`", "write `\0\u{85}é`"),
+            "no `a\\n`\n\nhelp: write `\\u{0}\\u{85}é`"
+        );
     }
 
     #[test]

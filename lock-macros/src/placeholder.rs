@@ -22,7 +22,7 @@ pub(crate) struct Value {
 
 /// The value that the content of a placeholder names, or what is wrong with it.
 pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value, String> {
-    if content.is_empty() {
+    if content.trim().is_empty() {
         let help = "write the name of a parameter, as in `<id>`; `<<` and `>>` are literal";
         return Err(message("`<>` names nothing", help));
     }
@@ -207,5 +207,6 @@ mod tests {
     #[test]
     fn a_placeholder_is_not_empty() {
         assert_eq!(wrong(""), "`<>` names nothing");
+        assert_eq!(wrong(" \n"), "`<>` names nothing");
     }
 }
