@@ -19,12 +19,16 @@ pub(super) enum Answer {
 
 impl Answer {
     pub(super) fn read(reply: &Value) -> Result<Self, StoreError> {
-        let parts = match reply {
-            Value::Array(parts) => parts,
-            other => std::slice::from_ref(other),
+        let answer = match reply {
+            Value::Int(number) => fence(*number).map(Self::Granted),
+            Value::Array(parts) => Self::not_granted(parts),
+            _ => None,
         };
-        let answer = match parts {
-            [Value::Int(number)] => fence(*number).map(Self::Granted),
+        answer.ok_or_else(|| unexpected(reply))
+    }
+
+    fn not_granted(parts: &[Value]) -> Option<Self> {
+        match parts {
             [Value::Int(pause), Value::Int(free_in), Value::Int(number)] => {
                 fence(*number).zip(duration(*pause)).map(|(last_fence, pause)| {
                     Self::Queued(Queued { pause, free_in: duration(*free_in), last_fence })
@@ -39,8 +43,7 @@ impl Answer {
             }
             [Value::SimpleString(kind)] => Some(Self::NotALock { kind: kind.clone() }),
             _ => None,
-        };
-        answer.ok_or_else(|| unexpected(reply))
+        }
     }
 }
 
@@ -101,7 +104,9 @@ mod tests {
             Value::Okay,
             Value::Int(-1),
             text("17"),
+            Value::SimpleString("hash".into()),
             Value::Array(vec![]),
+            Value::Array(vec![Value::Int(17)]),
             Value::Array(vec![Value::Nil, Value::Nil]),
             Value::Array(vec![Value::Int(-5), Value::Int(1), Value::Int(16)]),
             Value::Array(vec![Value::Int(5), Value::Int(1), Value::Nil]),
