@@ -1,6 +1,6 @@
 //! Callers that go away: dropped futures, ended runtimes, panics, killed processes.
 
-use std::future::pending;
+use std::future::{pending, ready};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,12 +8,13 @@ use std::thread;
 use std::time::Instant;
 
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
 use harness::{Mode, Proxy, Server, eventually};
 use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::runtime::Runtime;
 use tokio::sync::{Barrier, Notify};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::kit::{SOON, ms, setup, warm_up};
@@ -207,7 +208,7 @@ async fn f10_a_body_that_is_dropped_at_any_step_ends_there_and_frees_the_lock() 
 /// While it asks, holds and gives back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f11_a_task_that_is_aborted_at_any_time_leaves_nothing() {
-    const TASKS: u64 = 400;
+    const TASKS: u64 = 200;
     #[redis_lock(key = "f11:<id>", ttl = "30s", manager = manager)]
     async fn work(manager: LockManager, id: u64) -> Result<(), LockError> {
         sleep(ms(40)).await;
@@ -219,18 +220,14 @@ async fn f11_a_task_that_is_aborted_at_any_time_leaves_nothing() {
     let locks = LockManager::connect(proxy.url()).await.unwrap();
     warm_up(&locks).await;
     proxy.both_ways(Mode::Delay(ms(20)));
-    let tasks: JoinSet<bool> = (0..TASKS)
-        .map(|id| {
-            let call = tokio::spawn(work(locks.clone(), id));
-            async move {
-                sleep(ms(id * 37 % 250)).await;
-                call.abort();
-                call.await.is_ok_and(|end| end.is_ok())
-            }
-        })
-        .collect();
-    let ended = tasks.join_all().await.into_iter().filter(|ended| *ended).count();
-    assert!((20..380).contains(&ended), "{ended} of {TASKS} have ended by themselves");
+    let calls = stream::iter(0..TASKS).map(async |id| {
+        let call = tokio::spawn(work(locks.clone(), id));
+        sleep(ms(id * 37 % 250)).await;
+        call.abort();
+        call.await.is_ok_and(|end| end.is_ok())
+    });
+    let ended = calls.buffer_unordered(20).filter(|&ended| ready(ended)).count().await;
+    assert!((5..180).contains(&ended), "{ended} of {TASKS} have ended by themselves");
     let mut redis = server.connection().await;
-    eventually("all are free", AT_ONCE, async || keys(&mut redis).await == 0).await;
+    eventually("all are free", SOON, async || keys(&mut redis).await == 0).await;
 }

@@ -108,14 +108,14 @@ async fn c073_the_lifetime_never_exceeds_the_ttl() {
 async fn f16_a_guard_that_is_leaked_ends_at_max_hold() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
-    let bounded = locks.lock("bounded").ttl(ms(500)).max_hold(ms(1_200)).await.unwrap();
-    let unbounded = locks.lock("unbounded").ttl(ms(500)).await.unwrap();
+    let bounded = locks.lock("bounded").ttl(ms(1_000)).max_hold(ms(2_500)).await.unwrap();
+    let unbounded = locks.lock("unbounded").ttl(ms(1_000)).await.unwrap();
     let lease = bounded.lease();
     mem::forget((bounded, unbounded));
 
     let cause = timeout(SOON, lease.lost()).await.expect("it ends");
     assert_eq!(cause, LossCause::MaxHold);
-    absent(&mut redis, "bounded", ms(500 + 300)).await;
+    absent(&mut redis, "bounded", ms(1_000 + 500)).await;
     locks.lock("bounded").await.unwrap().release().await.unwrap();
     log.settle().await;
     for key in ["bounded", "unbounded"] {

@@ -216,7 +216,7 @@ async fn f34_a_body_that_returned_in_time_wins_over_a_late_release() {
 /// It cannot be stopped; it can ask.
 #[tokio::test]
 async fn f36_work_on_another_thread_goes_on_and_sees_the_loss() {
-    #[redis_lock(key = "f36", ttl = "500ms", lease = lease, manager = manager)]
+    #[redis_lock(key = "f36", ttl = "2s", lease = lease, manager = manager)]
     async fn work(manager: &LockManager, seen: Sender<LossCause>) -> Result<(), LockError> {
         let blocking = tokio::task::spawn_blocking(move || {
             while !lease.is_lost() {
@@ -231,11 +231,11 @@ async fn f36_work_on_another_thread_goes_on_and_sees_the_loss() {
 
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
-    let (seen, sees) = oneshot::channel();
+    let (seen, told) = oneshot::channel();
     let (end, ()) = tokio::join!(work(&locks, seen), async {
         log.wait_for(|entry| is_grant(entry, "f36"), SOON).await;
         redis.del("f36").await.unwrap();
     });
     assert!(matches!(end, Err(LockError::Lost { cause: LossCause::Taken, .. })), "{end:?}");
-    assert_eq!(timeout(SOON, sees).await.unwrap().unwrap(), LossCause::Taken);
+    assert_eq!(timeout(SOON, told).await.unwrap().unwrap(), LossCause::Taken);
 }

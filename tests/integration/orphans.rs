@@ -203,7 +203,7 @@ async fn f07_a_request_that_is_repeated_after_the_release_makes_no_holder() {
 
     let guard = locks.lock("f07").ttl(ms(1_000)).wait(SOON).await.unwrap();
     let waited = repeated.elapsed();
-    assert!((ms(900)..ms(1_700)).contains(&waited), "{waited:?}");
+    assert!((ms(900)..ms(2_500)).contains(&waited), "{waited:?}");
     log.settle().await;
     assert_eq!(log.count(|entry| is_renewal(entry, "1000") && entry.has(token)), 0);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
@@ -233,7 +233,7 @@ async fn f07_a_question_that_is_repeated_after_the_release_makes_no_holder() {
     let released = Instant::now();
     assert_eq!(redis.get("k").await.unwrap().as_ref(), Some(&token));
     let guard = waiting.await.unwrap().unwrap();
-    assert!(released.elapsed() < ms(600 + 500), "{:?}", released.elapsed());
+    assert!(released.elapsed() < ms(1_500), "{:?}", released.elapsed());
     log.settle().await;
     assert_eq!(log.count(|entry| is_renewal(entry, "600") && entry.has(&token)), 0);
     guard.release().await.unwrap();

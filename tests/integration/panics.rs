@@ -16,13 +16,13 @@ use crate::trace::{AT_ONCE, absent};
 /// A store that fails when it has to release.
 #[derive(Debug, Clone, Copy)]
 enum Failing {
-    WithAnError,
-    WithAPanic,
-    WithAPanicLater,
+    Error,
+    Panic,
+    PanicLater,
 }
 
 impl Store for Failing {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "failing"
     }
 
@@ -37,9 +37,9 @@ impl Store for Failing {
 
     fn release<'a>(&'a self, _: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
         match self {
-            Self::WithAnError => Box::pin(async { Err(StoreError::Unknown("no answer".into())) }),
-            Self::WithAPanic => panic!("in a release"),
-            Self::WithAPanicLater => Box::pin(async { panic!("in a release") }),
+            Self::Error => Box::pin(async { Err(StoreError::Unknown("no answer".into())) }),
+            Self::Panic => panic!("in a release"),
+            Self::PanicLater => Box::pin(async { panic!("in a release") }),
         }
     }
 }
@@ -50,7 +50,7 @@ async fn f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing() {
     if !alone("panics::f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing").await {
         return;
     }
-    for failing in [Failing::WithAnError, Failing::WithAPanic, Failing::WithAPanicLater] {
+    for failing in [Failing::Error, Failing::Panic, Failing::PanicLater] {
         let locks = LockManager::builder().timeout(ms(50)).store(failing);
         for round in 0..3 {
             let request = locks.lock("k").ttl(ms(500));

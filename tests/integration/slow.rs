@@ -7,7 +7,7 @@ use harness::{Mode, Proxy, Server};
 use lock_runtime::{LockError, LockGuard, LockManager};
 use tokio::time::timeout;
 
-use crate::kit::{SOON, ms, warm_up};
+use crate::kit::{SOON, ms, teach_renewals, warm_up};
 use crate::trace::{AT_ONCE, absent, tokens};
 
 /// The next renewal is planned from the instant before the last one was sent, not from its answer.
@@ -15,23 +15,21 @@ use crate::trace::{AT_ONCE, absent, tokens};
 async fn f30_answers_that_take_a_fifth_of_the_ttl_miss_no_deadline() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
-    let locks = LockManager::connect(proxy.url()).await.unwrap();
-    let log = server.log();
-    let guard = locks.lock("taught").ttl(ms(500)).await.unwrap();
-    guard.run(log.wait_for(|entry| entry.is("PEXPIRE"), SOON)).await.unwrap();
-    guard.release().await.unwrap(); // the server knows all scripts
-    proxy.both_ways(Mode::Delay(ms(300)));
-    let requests = (0..4).map(|n| locks.lock(format!("f30:{n}")).ttl(ms(3_000)).into_future());
+    let builder = LockManager::builder().timeout(ms(5_000));
+    let (locks, log) = (builder.connect(proxy.url()).await.unwrap(), server.log());
+    teach_renewals(&locks, &log).await;
+    proxy.both_ways(Mode::Delay(ms(800)));
+    let requests = (0..4).map(|n| locks.lock(format!("f30:{n}")).ttl(ms(8_000)).into_future());
     let guards: Vec<_> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
     let lost = select_all(guards.iter().map(|guard| Box::pin(guard.lost())));
-    let outcome = timeout(ms(9_000), lost).await.map(|(cause, ..)| cause);
+    let outcome = timeout(ms(13_500), lost).await.map(|(cause, ..)| cause);
     assert!(outcome.is_err(), "a lease was lost: {outcome:?}");
 
     log.settle().await;
     for n in 0..4 {
         let key = format!("f30:{n}");
         let renewals = log.count(|entry| entry.is("PEXPIRE") && entry.has(&key));
-        assert!((4..=40).contains(&renewals), "{key} was renewed {renewals} times");
+        assert!((2..=20).contains(&renewals), "{key} was renewed {renewals} times");
     }
     for released in join_all(guards.into_iter().map(LockGuard::release)).await {
         released.unwrap();
@@ -40,7 +38,7 @@ async fn f30_answers_that_take_a_fifth_of_the_ttl_miss_no_deadline() {
 
 #[tokio::test]
 async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
-    const TIMEOUT: u32 = 600;
+    const TIMEOUT: u32 = 900;
     let server = Server::start().await;
     let (proxy, log) = (Proxy::start(server.addr()), server.log());
     let mut redis = server.connection().await;

@@ -8,7 +8,7 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::sleep;
 
-use crate::kit::{SOON, again, ms, setup};
+use crate::kit::{SOON, again, ms, setup, teach_renewals};
 use crate::trace::{holder, is_renewal};
 
 const F19: &str = "standstill::f19_a_body_that_stood_still_does_not_go_on";
@@ -33,7 +33,7 @@ async fn f19_a_body_that_stood_still_does_not_go_on() {
     let child = again(F19, &[("TEST_REDIS", &server.url())]);
     child.line_matching("step", SOON).await;
     child.pause();
-    let next = locks.lock("f19").ttl(ms(2_000)).wait(SOON).await.unwrap();
+    let next = locks.lock("f19").ttl(ms(5_000)).wait(SOON).await.unwrap();
     let token = redis.get("f19").await.unwrap();
     let before = steps(&child);
     sleep(ms(1_000)).await; // twice as long as the lease
@@ -59,16 +59,13 @@ async fn f29_a_pause_is_followed_by_few_renewals() {
     const TASKS: usize = 4;
     let (server, locks, _) = setup().await;
     let log = server.log();
-    let teach = locks.lock("taught").ttl(ms(500)).await.unwrap();
-    teach.run(log.wait_for(|entry| entry.is("PEXPIRE"), SOON)).await.unwrap();
-    teach.release().await.unwrap();
-
+    teach_renewals(&locks, &log).await;
     let start = |key, ttl: u64| {
         let options = [format!("ttl={ttl}"), "hold=60000".to_owned(), format!("tasks={TASKS}")];
         holder(&server.url(), key, &options)
     };
-    let [long, short] = [start("long:#", 8_000), start("short:#", 1_000)];
-    for holder in [&long, &short] {
+    let [slow, quick] = [start("slow:#", 8_000), start("quick:#", 1_000)];
+    for holder in [&slow, &quick] {
         let held = async || holder.lines().iter().filter(|line| *line == "held").count() == TASKS;
         eventually("all are held", SOON, held).await;
         holder.pause();
@@ -80,19 +77,19 @@ async fn f29_a_pause_is_followed_by_few_renewals() {
         |key: &str, ttl: &str| log.count(|entry: &Entry| is_renewal(entry, ttl) && entry.has(key));
     let count = || -> Vec<_> {
         let of =
-            |n| [renewals(&format!("long:{n}"), "8000"), renewals(&format!("short:{n}"), "1000")];
+            |n| [renewals(&format!("slow:{n}"), "8000"), renewals(&format!("quick:{n}"), "1000")];
         (0..TASKS).map(of).collect()
     };
     let before = count();
-    long.resume();
-    short.resume();
+    slow.resume();
+    quick.resume();
     sleep(Duration::from_secs(1)).await;
     log.settle().await;
-    for ([long, short], [long_before, short_before]) in count().into_iter().zip(before) {
-        assert_eq!(long_before, 0, "it was renewed before it stood still");
-        assert!((1..=2).contains(&long), "{long} renewals");
-        assert_eq!(short, short_before, "a lease that is over was renewed");
+    for ([renewed, ended], [renewed_before, ended_before]) in count().into_iter().zip(before) {
+        assert_eq!(renewed_before, 0, "it was renewed before it stood still");
+        assert!((1..=2).contains(&renewed), "{renewed} renewals");
+        assert_eq!(ended, ended_before, "a lease that is over was renewed");
     }
     let lost = |holder: &Child| holder.lines().iter().filter(|line| *line == "lost").count();
-    assert_eq!((lost(&long), lost(&short)), (0, TASKS));
+    assert_eq!((lost(&slow), lost(&quick)), (0, TASKS));
 }

@@ -10,8 +10,8 @@ use lock_runtime::{Fence, LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 use tokio::time::timeout;
 
-use crate::kit::{ms, warm_up};
-use crate::trace::{AT_ONCE, keys};
+use crate::kit::{SOON, ms, warm_up};
+use crate::trace::keys;
 
 /// Held by somebody else, whose name is the number.
 const BUSY: u64 = 8;
@@ -19,7 +19,7 @@ const BUSY: u64 = 8;
 /// An answer is about the key that was asked for, however many of those before it nobody awaits.
 #[tokio::test]
 async fn f17_no_answer_goes_to_another_call() {
-    const TASKS: u64 = 32;
+    const TASKS: u64 = 16;
     const CALLS: u64 = 100;
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
@@ -34,7 +34,7 @@ async fn f17_no_answer_goes_to_another_call() {
     join_all((0..TASKS).map(async |task| {
         for call in 0..CALLS {
             let id = task * CALLS + call;
-            let patience = ms((task * 29 + call * 37) % 17);
+            let patience = ms((task * 29 + call * 37) % 31);
             if timeout(patience, ask(&locks, id, &fences)).await.is_ok() {
                 answered.fetch_add(1, Ordering::Relaxed);
             }
@@ -43,8 +43,8 @@ async fn f17_no_answer_goes_to_another_call() {
     .await;
 
     let answered = answered.into_inner();
-    assert!((300..2_900).contains(&answered), "{answered} of 3,200 calls were not dropped");
-    eventually("what was taken is free", AT_ONCE, async || keys(&mut redis).await == 8).await;
+    assert!((200..1_500).contains(&answered), "{answered} of 1,600 calls were not dropped");
+    eventually("what was taken is free", SOON, async || keys(&mut redis).await == 8).await;
     for n in 0..BUSY {
         assert_eq!(redis.get(format!("busy:{n}")).await.unwrap(), Some(n.to_string()));
     }
@@ -52,7 +52,7 @@ async fn f17_no_answer_goes_to_another_call() {
 
 /// Asks for a key of its own, and gives it back, or for one of those that are held.
 async fn ask(locks: &LockManager, id: u64, fences: &Mutex<HashSet<Fence>>) {
-    if id % 2 == 0 {
+    if id.is_multiple_of(2) {
         let guard = locks.lock(format!("free:{id}")).await.unwrap();
         assert!(fences.lock().unwrap().insert(guard.fence()), "a grant was answered twice");
         guard.release().await.unwrap(); // an error if the lock was not its own

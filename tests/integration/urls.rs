@@ -12,7 +12,7 @@ async fn locks_in(locks: &LockManager, server: &Server, key: &str, db: u32) {
     let client = Client::open(format!("{}/{db}", server.url())).unwrap();
     let mut redis = client.get_multiplexed_async_connection().await.unwrap();
     let log = server.log();
-    let guard = locks.lock(key).ttl(ms(1_000)).await.unwrap();
+    let guard = locks.lock(key).ttl(ms(2_000)).await.unwrap();
     assert!(redis.exists(key).await.unwrap());
     let renewal = |entry: &Entry| entry.is("PEXPIRE") && entry.has(key) && entry.db == db;
     guard.run(log.wait_for(renewal, SOON)).await.unwrap();
@@ -40,7 +40,7 @@ async fn f72_a_new_connection_leads_to_the_same_database() {
     let mut server = Server::start().await;
     let locks = LockManager::connect(format!("{}/3", server.url())).await.unwrap();
     for key in ["first", "second"] {
-        let guard = locks.lock(key).ttl(ms(1_000)).await.unwrap();
+        let guard = locks.lock(key).ttl(ms(2_000)).await.unwrap();
         run(&mut server.connection().await, "CLIENT KILL TYPE normal").await;
         let log = server.log();
         let renewal = |entry: &Entry| entry.is("PEXPIRE") && entry.has(key);
