@@ -1,0 +1,36 @@
+//! That fences grow from one grant of a lock to the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Kind, Violation};
+use crate::history::{Entry, Event};
+
+/// A grant that was asked for after another one was seen has the greater fence. Two that were asked
+/// for at the same time have different ones.
+pub(super) fn check(history: &[Entry]) -> Vec<Violation> {
+    let mut greatest = BTreeMap::new();
+    let mut before = BTreeMap::new();
+    let mut known = BTreeSet::new();
+    let mut violations = Vec::new();
+    for &Entry { at, ref event } in history {
+        match *event {
+            Event::Asked { attempt, key } => {
+                before.insert(attempt, greatest.get(&key).copied().unwrap_or(0));
+            }
+            Event::Granted { attempt, key, fence, .. } => {
+                let least = before.remove(&attempt).unwrap_or(0);
+                if fence <= least {
+                    let text = format!("{attempt} got {fence} for {key} after {least} was granted");
+                    violations.push(Violation { at, kind: Kind::Fence, text });
+                } else if !known.insert((key, fence)) {
+                    let text = format!("{attempt} got {fence} for {key} as another one did");
+                    violations.push(Violation { at, kind: Kind::Fence, text });
+                }
+                let greatest = greatest.entry(key).or_insert(0);
+                *greatest = fence.max(*greatest);
+            }
+            _ => {}
+        }
+    }
+    violations
+}

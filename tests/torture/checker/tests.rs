@@ -1,0 +1,440 @@
+//! Histories that keep the promises, and histories that do not. Times are in milliseconds.
+
+use super::*;
+use crate::history::{Attempt, Holder, Key};
+use crate::{TTL, millis};
+
+const A: Attempt = Attempt(0, 0, 0);
+const B: Attempt = Attempt(1, 0, 0);
+const C: Attempt = Attempt(2, 0, 0);
+
+/// The lock that is meant where none is named.
+const K: Key = 0;
+
+fn at(at: u64, event: Event) -> Entry {
+    Entry { at: millis(at), event }
+}
+
+fn asked(time: u64, attempt: Attempt) -> Entry {
+    at(time, Event::Asked { attempt, key: K })
+}
+
+fn granted(time: u64, attempt: Attempt, fence: u64, deadline: u64) -> Entry {
+    granted_of(K, time, attempt, fence, deadline)
+}
+
+fn granted_of(key: Key, time: u64, attempt: Attempt, fence: u64, deadline: u64) -> Entry {
+    at(time, Event::Granted { attempt, key, fence, deadline: millis(deadline) })
+}
+
+fn holds(time: u64, attempt: Attempt, deadline: u64) -> Entry {
+    at(time, Event::Holds { attempt, deadline: millis(deadline) })
+}
+
+fn ended(time: u64, attempt: Attempt) -> Entry {
+    at(time, Event::Ended { attempt })
+}
+
+fn reads(time: u64, attempt: Attempt, fence: u64) -> Entry {
+    at(time, Event::Accessed { attempt, key: K, fence, write: None, accepted: true })
+}
+
+fn writes(time: u64, attempt: Attempt, fence: u64, value: u64) -> Entry {
+    at(time, Event::Accessed { attempt, key: K, fence, write: Some(value), accepted: true })
+}
+
+fn is_refused(time: u64, attempt: Attempt, fence: u64, value: u64) -> Entry {
+    at(time, Event::Accessed { attempt, key: K, fence, write: Some(value), accepted: false })
+}
+
+fn confirmed(time: u64, attempt: Attempt, value: u64) -> Entry {
+    at(time, Event::Confirmed { attempt, key: K, value })
+}
+
+/// A look at a lock of which nothing is said but its holder.
+fn seen(time: u64, token: &str) -> Entry {
+    seen_for(time, token, Some(TTL))
+}
+
+fn seen_for(time: u64, token: &str, left: Option<Duration>) -> Entry {
+    let holder = Some(Holder { token: token.to_owned(), left });
+    at(time, Event::Seen { sent: millis(time - 1), key: K, holder })
+}
+
+fn seen_free(time: u64) -> Entry {
+    at(time, Event::Seen { sent: millis(time - 1), key: K, holder: None })
+}
+
+fn faulty(time: u64, fault: usize, of_server: bool) -> Entry {
+    at(time, Event::Faulty { fault, what: String::new(), of_server })
+}
+
+fn healed(time: u64, fault: usize) -> Entry {
+    at(time, Event::Healed { fault })
+}
+
+fn verdict(history: &[Entry], amnesia: bool) -> Verdict {
+    assert!(history.is_sorted_by_key(|entry| entry.at), "the test itself is wrong");
+    check(history, &Rules { ttl: TTL, amnesia })
+}
+
+/// What is wrong with a history.
+fn wrongs(history: &[Entry]) -> Vec<Kind> {
+    verdict(history, false).violations.iter().map(|violation| violation.kind).collect()
+}
+
+fn is_good(history: &[Entry]) {
+    assert_eq!(verdict(history, false).violations, []);
+}
+
+mod bad {
+    use super::*;
+
+    #[test]
+    fn a_second_holder() {
+        let history = [granted(0, A, 1, 930), granted(500, B, 2, 1_430), ended(600, A)];
+        assert_eq!(wrongs(&history), [Kind::Overlap]);
+    }
+
+    #[test]
+    fn a_holder_beside_one_that_was_killed_and_whose_lease_runs() {
+        assert_eq!(wrongs(&[granted(0, A, 1, 930), granted(929, B, 2, 1_430)]), [Kind::Overlap]);
+    }
+
+    #[test]
+    fn a_holder_beside_one_that_has_renewed() {
+        let history = [granted(0, A, 1, 930), holds(700, A, 1_600), granted(950, B, 2, 1_880)];
+        assert_eq!(wrongs(&history), [Kind::Overlap]);
+    }
+
+    #[test]
+    fn a_holder_that_goes_on_when_its_lock_was_granted_to_another() {
+        let history = [granted(0, A, 1, 930), granted(940, B, 2, 1_870), holds(950, A, 1_800)];
+        assert_eq!(wrongs(&history), [Kind::Overlap]);
+    }
+
+    #[test]
+    fn a_holder_that_trusts_in_a_lock_for_too_long() {
+        let history = [granted(0, A, 1, 930), seen_for(10, "t", Some(millis(900))), ended(20, A)];
+        assert_eq!(wrongs(&history), [Kind::Overlap]);
+    }
+
+    #[test]
+    fn a_holder_of_a_lock_that_is_free() {
+        assert_eq!(wrongs(&[granted(0, A, 1, 930), seen_free(10), ended(20, A)]), [Kind::Overlap]);
+    }
+
+    #[test]
+    fn two_holders_one_after_the_other_beside_a_third() {
+        let history = [
+            granted(0, A, 1, 930),
+            granted(100, B, 2, 1_030),
+            ended(200, B),
+            granted(300, C, 3, 1_230),
+            ended(400, C),
+        ];
+        assert_eq!(wrongs(&history), [Kind::Overlap, Kind::Overlap]);
+    }
+
+    #[test]
+    fn a_long_overlap_after_amnesia() {
+        let history = [
+            granted(0, A, 1, 930),
+            granted(500, B, 2, 1_430),
+            holds(650, A, 1_580),
+            holds(1_300, B, 2_200),
+            holds(1_300, A, 2_230),
+        ];
+        let violations = verdict(&history, true).violations;
+        assert_eq!(violations.iter().map(|v| v.kind).collect::<Vec<_>>(), [Kind::Overlap]);
+    }
+
+    #[test]
+    fn a_fence_that_is_smaller_than_an_earlier_one() {
+        let history = [granted(0, A, 7, 930), ended(10, A), asked(11, B), granted(20, B, 6, 950)];
+        assert_eq!(wrongs(&history), [Kind::Fence]);
+    }
+
+    #[test]
+    fn a_fence_for_two() {
+        let history = [asked(0, B), granted(1, A, 7, 931), ended(10, A), granted(20, B, 7, 950)];
+        assert_eq!(wrongs(&history), [Kind::Fence]);
+    }
+
+    #[test]
+    fn a_late_access_that_is_accepted() {
+        let history = [
+            asked(0, B),
+            granted(1, A, 1, 931),
+            reads(2, A, 1),
+            granted(931, B, 2, 1_861),
+            reads(932, B, 2),
+            writes(940, A, 1, 1),
+        ];
+        assert_eq!(wrongs(&history), [Kind::Fence]);
+    }
+
+    #[test]
+    fn an_access_without_a_grant() {
+        let history = [granted(1, A, 1, 931), reads(2, A, 1), reads(3, B, 2)];
+        assert_eq!(wrongs(&history), [Kind::Fence]);
+    }
+
+    #[test]
+    fn an_access_with_the_fence_of_another_lock() {
+        let history = [granted_of(1, 0, A, 5, 930), reads(1, A, 5)];
+        assert_eq!(wrongs(&history), [Kind::Fence]);
+    }
+
+    #[test]
+    fn a_write_of_what_was_read_before_another_write() {
+        let history = [
+            granted(0, A, 1, 930),
+            writes(1, A, 1, 1),
+            ended(2, A),
+            granted(3, B, 2, 933),
+            reads(4, B, 2),
+            writes(5, B, 2, 1),
+        ];
+        assert_eq!(wrongs(&history), [Kind::LostUpdate]);
+    }
+
+    #[test]
+    fn a_confirmed_write_that_was_refused() {
+        let history = [granted(0, A, 1, 930), is_refused(1, A, 1, 1), confirmed(2, A, 1)];
+        assert_eq!(wrongs(&history), [Kind::LostUpdate]);
+    }
+
+    #[test]
+    fn a_key_that_nobody_claims() {
+        let history = [granted(0, A, 1, 930), ended(10, A), seen(20, "t"), seen(1_130, "t")];
+        assert_eq!(wrongs(&history), [Kind::Orphan]);
+    }
+
+    #[test]
+    fn a_key_that_somebody_renews_for_a_holder_that_has_ended() {
+        let history = [seen(1, "t"), granted(2, A, 1, 930), ended(400, A), seen(1_600, "t")];
+        assert_eq!(wrongs(&history), [Kind::Orphan]);
+    }
+
+    #[test]
+    fn a_key_without_an_expiry() {
+        assert_eq!(wrongs(&[granted(0, A, 1, 930), seen_for(2, "t", None)]), [Kind::Orphan]);
+    }
+
+    #[test]
+    fn a_key_that_is_left_when_all_have_ended() {
+        let history = [granted(0, A, 1, 930), ended(5, A), at(6, Event::Over), seen(7, "t")];
+        assert_eq!(wrongs(&history), [Kind::Orphan]);
+    }
+
+    #[test]
+    fn a_grant_long_after_a_fault() {
+        let history =
+            [asked(0, A), faulty(5, 0, true), healed(500, 0), granted(10_600, A, 1, 11_530)];
+        assert_eq!(wrongs(&history), [Kind::Outage]);
+    }
+
+    #[test]
+    fn a_lock_that_is_granted_to_nobody_while_others_are() {
+        let history = [
+            granted_of(1, 0, A, 1, 930),
+            ended(100, A),
+            granted(5_000, B, 2, 5_930),
+            ended(5_100, B),
+            granted(14_000, C, 3, 14_930),
+            at(14_100, Event::Stopped),
+        ];
+        assert_eq!(wrongs(&history), [Kind::Outage]);
+    }
+}
+
+mod good {
+    use super::*;
+
+    #[test]
+    fn nothing_at_all() {
+        is_good(&[]);
+    }
+
+    #[test]
+    fn one_holder_after_the_other() {
+        is_good(&[
+            asked(0, A),
+            asked(0, B),
+            granted(1, A, 1, 931),
+            reads(2, A, 1),
+            writes(3, A, 1, 1),
+            confirmed(4, A, 1),
+            ended(5, A),
+            granted(5, B, 2, 935),
+            reads(6, B, 2),
+            writes(7, B, 2, 2),
+            confirmed(8, B, 2),
+            ended(9, B),
+        ]);
+    }
+
+    #[test]
+    fn holders_of_two_locks_at_once() {
+        is_good(&[granted(0, A, 1, 930), granted_of(1, 10, B, 2, 940), reads(11, A, 1)]);
+    }
+
+    #[test]
+    fn a_holder_after_one_that_was_killed() {
+        is_good(&[granted(0, A, 1, 930), granted(930, B, 2, 1_860)]);
+    }
+
+    #[test]
+    fn a_holder_after_one_that_was_stopped_and_wakes_up_late() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            reads(1, A, 1),
+            granted(1_000, B, 2, 1_930),
+            reads(1_001, B, 2),
+            is_refused(1_500, A, 1, 1),
+            holds(1_500, A, 1_500),
+            ended(1_501, A),
+            writes(1_600, B, 2, 1),
+        ]);
+    }
+
+    #[test]
+    fn a_late_write_while_nobody_has_begun() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            reads(1, A, 1),
+            granted(1_000, B, 2, 1_930),
+            writes(1_010, A, 1, 1),
+            ended(1_011, A),
+            reads(1_020, B, 2),
+            writes(1_030, B, 2, 2),
+        ]);
+    }
+
+    #[test]
+    fn a_holder_after_one_that_has_lost_the_lock_before_its_deadline() {
+        is_good(&[granted(0, A, 1, 930), ended(300, A), granted(301, B, 2, 1_231)]);
+    }
+
+    #[test]
+    fn a_holder_that_has_renewed() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            holds(700, A, 1_600),
+            ended(1_200, A),
+            granted(1_201, B, 2, 2_131),
+        ]);
+    }
+
+    #[test]
+    fn a_holder_that_stops_before_the_lock_expires() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            seen_for(10, "t", Some(millis(990))),
+            holds(651, A, 1_570),
+            seen_for(651, "t", Some(millis(349))), // asked before, answered after the renewal
+            ended(700, A),
+            seen_free(702),
+        ]);
+    }
+
+    #[test]
+    fn a_write_whose_confirmation_was_not_heard() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            writes(1, A, 1, 1),
+            granted(930, B, 9, 1_860),
+            reads(931, B, 9),
+            writes(932, B, 9, 2),
+            confirmed(933, B, 2),
+        ]);
+    }
+
+    #[test]
+    fn fences_of_requests_at_the_same_time_in_any_order() {
+        is_good(&[
+            asked(0, A),
+            asked(0, B),
+            granted(1, A, 9, 931),
+            ended(2, A),
+            granted(3, B, 8, 933),
+            ended(4, B),
+        ]);
+    }
+
+    #[test]
+    fn a_key_that_stays_for_a_ttl() {
+        is_good(&[granted(0, A, 1, 930), ended(1, A), seen(20, "t"), seen(1_100, "t")]);
+    }
+
+    #[test]
+    fn a_key_that_is_renewed_for_its_holder() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            seen(20, "t"),
+            holds(700, A, 1_600),
+            holds(1_400, A, 2_300),
+            seen(2_000, "t"),
+        ]);
+    }
+
+    #[test]
+    fn a_key_that_was_renewed_late_because_of_a_fault() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            seen(20, "t"),
+            faulty(30, 0, false),
+            healed(1_900, 0),
+            seen(2_500, "t"),
+        ]);
+    }
+
+    #[test]
+    fn keys_of_one_after_the_other() {
+        is_good(&[
+            granted(0, A, 1, 930),
+            ended(1, A),
+            seen(20, "t"),
+            seen(1_000, "u"),
+            seen(2_000, "v"),
+        ]);
+    }
+
+    #[test]
+    fn no_grants_while_the_server_is_down() {
+        is_good(&[
+            asked(0, A),
+            faulty(5, 0, true),
+            healed(20_000, 0),
+            granted(20_900, A, 1, 21_830),
+            ended(20_901, A),
+            at(21_000, Event::Stopped),
+        ]);
+    }
+
+    #[test]
+    fn a_short_overlap_after_amnesia() {
+        let history = [granted(0, A, 1, 930), granted(500, B, 2, 1_430), ended(900, A)];
+        let verdict = verdict(&history, true);
+        assert_eq!((verdict.overlaps, verdict.violations), (1, vec![]));
+    }
+}
+
+#[test]
+fn the_verdict_is_one_line_of_numbers() {
+    let history = [
+        asked(0, A),
+        faulty(0, 0, true),
+        healed(100, 0),
+        granted(1_340, A, 1, 2_270),
+        granted(1_400, B, 2, 2_330),
+        writes(1_450, B, 2, 2),
+        is_refused(1_460, A, 1, 1),
+    ];
+    assert_eq!(
+        verdict(&history, false).to_string(),
+        "1 faults, 2 grants, 1 overlaps, 0 fenced violations, 1 late writes refused, 1 lost updates, \
+         0 orphans, longest outage 1.2 s"
+    );
+}
