@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Negative controls: a suite that cannot fail proves nothing. Each patch in `tests/broken` breaks one
+# promise of the lock; the tests have to see it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath "${CARGO_TARGET_DIR:-target}")
+missed=()
+for patch in tests/broken/*.patch; do
+    name=$(basename "$patch" .patch)
+    tree=$target/broken/$name
+    rm -rf "$tree"
+    mkdir -p "$tree"
+    git ls-files -z | xargs -0 cp --parents -t "$tree"
+    patch --quiet --strip 1 --directory "$tree" <"$patch"
+    case $name in
+    watchdog-on-the-runtime) see=(cargo test --package tests --all-features --test integration f27) ;;
+    *) see=(cargo run --release --package torture -- --seconds 60 --seed 1) ;;
+    esac
+    log=$tree/output.txt
+    if (cd "$tree" && CARGO_TARGET_DIR=$target "${see[@]}") >"$log" 2>&1; then
+        missed+=("$name")
+    elif ! grep -qE "faults, |test result: FAILED" "$log"; then
+        cat "$log"
+        exit 1 # it does not even build
+    fi
+    echo "$name: $(grep -E "faults, |test result: FAILED" "$log" | tail -1)"
+    rm -rf "$tree"
+done
+if [ "${#missed[@]}" != 0 ]; then
+    echo "not seen: ${missed[*]}" >&2
+    exit 1
+fi
