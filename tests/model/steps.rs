@@ -55,7 +55,6 @@ impl Step {
                 1, 999, 1_000, 2_500, 5_000, 6_000, 50_000, 99_000, 101_000, 300_000, 950_000,
                 1_000_000, 9_900_000, 60_000_000,
             ])),
-            56 => Self::Connect(inbox),
             57 => Self::Unbroken(random.one_of(&[999, 1_000, 4_999, 5_000, 6_000])),
             58 => Self::Disconnect(inbox),
             59 => Self::Set(Some(Holder::Foreign), random.one_in(2).then_some(ttl)),
@@ -64,7 +63,7 @@ impl Step {
             61 if random.one_in(2) => Self::DeleteQueue,
             61 => Self::DeletePeers,
             62 if random.one_in(2) => Self::Flush,
-            62 => Self::Connect(inbox),
+            56 | 62 => Self::Connect(inbox),
             _ => {
                 let ahead = server.now_us + 5_000_000;
                 Self::Counter(random.one_of(&[7, ahead, LAST_FENCE - 1, LAST_FENCE]))
