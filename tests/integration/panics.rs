@@ -78,11 +78,11 @@ async fn f14_a_guard_may_end_with_its_thread() {
     }
     let capture = Capture::install();
     let (_server, locks, mut redis) = setup().await;
-    let lost = locks.lock("lost").ttl(ms(100)).renew(false).await.unwrap();
+    let lost = locks.lock("lost").ttl(ms(500)).renew(false).await.unwrap();
     let taken = locks.lock("taken").await.unwrap();
     let held = locks.lock("held").await.unwrap();
     redis.del("taken").await.unwrap();
-    sleep(ms(150)).await;
+    sleep(ms(600)).await;
     let ends = thread::spawn(|| KEPT.set(vec![lost, taken, held]));
     ends.join().unwrap();
     absent(&mut redis, "held", AT_ONCE).await;
