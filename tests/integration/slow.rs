@@ -56,7 +56,7 @@ async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
         let began = Instant::now();
         let error = timeout(SOON * 2, request).await.expect("an end").unwrap_err();
         let took = began.elapsed();
-        assert!(took < limit + ms(1_500), "{took:?}");
+        assert!(took < limit + ms(3_000), "{took:?}");
         assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
         assert!(error.to_string().contains("the lease had run out"), "{error}");
         absent(&mut redis, "f31", AT_ONCE).await;
