@@ -275,3 +275,23 @@ async fn f58_a_script_that_fails_midway_leaves_no_lock() {
         assert!(failed.contains(&(command, "free")), "{failed:?}");
     }
 }
+
+#[tokio::test]
+async fn f50_who_may_not_look_at_a_lock_is_told_so() {
+    let (server, _, mut redis) = setup().await;
+    run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -get").await;
+    let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
+    let error = locks.lock("k").await.unwrap_err();
+    assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
+}
+
+/// The lease may well be its own.
+#[tokio::test]
+async fn f50_who_may_not_look_any_more_holds_a_lock_until_its_deadline() {
+    let (server, _, mut redis) = setup().await;
+    run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all").await;
+    let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
+    run(&mut redis, "ACL SETUSER app -get").await;
+    assert_eq!(guard.lost().await, LossCause::Expired);
+}

@@ -27,12 +27,15 @@ macro_rules! lua {
 
 static HISTORY: LazyLock<Script> = LazyLock::new(|| {
     let code = include_str!("histories.lua")
-        .replace(" ACQUIRE\n", concat!(lua!("grant"), lua!("acquire"), lua!("queue"), lua!("join")))
+        .replace(
+            " ACQUIRE\n",
+            concat!(lua!("look"), lua!("grant"), lua!("acquire"), lua!("queue"), lua!("join")),
+        )
         .replace(
             " RELEASE\n",
-            concat!(lua!("release"), lua!("grant"), lua!("queue"), lua!("hand_over")),
+            concat!(lua!("look"), lua!("release"), lua!("grant"), lua!("queue"), lua!("hand_over")),
         )
-        .replace(" RENEW\n", lua!("renew"));
+        .replace(" RENEW\n", concat!(lua!("look"), lua!("renew")));
     Script::new(&code)
 });
 

@@ -23,13 +23,16 @@ use self::waiter::{Queued, Waiter};
 use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError};
 
 static ACQUIRE: Script = Script::new(concat!(
+    include_str!("redis/lua/look.lua"),
     include_str!("redis/lua/grant.lua"),
     include_str!("redis/lua/acquire.lua"),
     include_str!("redis/lua/queue.lua"),
     include_str!("redis/lua/join.lua"),
 ));
-static RENEW: Script = Script::new(include_str!("redis/lua/renew.lua"));
+static RENEW: Script =
+    Script::new(concat!(include_str!("redis/lua/look.lua"), include_str!("redis/lua/renew.lua"),));
 static RELEASE: Script = Script::new(concat!(
+    include_str!("redis/lua/look.lua"),
     include_str!("redis/lua/release.lua"),
     include_str!("redis/lua/grant.lua"),
     include_str!("redis/lua/queue.lua"),

@@ -10,7 +10,6 @@
 -- {type}                  KEYS[1] is no lock
 local token, ttl, pause, inbox, seen = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' then
   return {redis.call('TYPE', KEYS[1])}
 end

@@ -4,7 +4,6 @@
 -- 1: it held the lock. 0: it did not.
 local token, keep, seen = ARGV[1], ARGV[2], ARGV[3]
 
-local holder = redis.pcall('GET', KEYS[1])
 if holder == token and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
   if keep ~= '' then
     return redis.call('PEXPIRE', KEYS[1], keep)
