@@ -27,31 +27,33 @@ pub(super) fn check(history: &[Entry], claims: &[Claim]) -> (usize, Vec<Violatio
             Event::Accessed { attempt, key, fence, write, .. } => {
                 let row = rows.entry(key).or_default();
                 if !granted.contains(&(attempt, key, fence)) {
-                    let text = format!("{attempt} used {fence} for {key}, which it was not given");
+                    let text =
+                        format!("{attempt} used {fence} for lock {key}, which it was not given");
                     violation(Kind::Fence, text);
                 } else if let Some((last, owner)) = row.last
                     && (fence < last || fence == last && attempt != owner)
                 {
                     let text =
-                        format!("{attempt} used {fence} for {key} after {owner} used {last}");
+                        format!("{attempt} used {fence} for lock {key} after {owner} used {last}");
                     violation(Kind::Fence, text);
                 }
                 row.last = Some((fence, attempt));
                 if let Some(value) = write {
                     if value != row.count + 1 {
                         let count = row.count;
-                        let text = format!("{attempt} replaced {count} by {value} for {key}");
+                        let text =
+                            format!("{attempt} replaced {count} by {value} under lock {key}");
                         violation(Kind::LostUpdate, text);
                     }
                     row.count = value;
                     written.insert((attempt, key, value));
                 }
             }
-            Event::Confirmed { attempt, key, value } => {
-                if !written.contains(&(attempt, key, value)) {
-                    let text = format!("{attempt} was told that {value} is written for {key}");
-                    violation(Kind::LostUpdate, text);
-                }
+            Event::Confirmed { attempt, key, value }
+                if !written.contains(&(attempt, key, value)) =>
+            {
+                let text = format!("{attempt} was told that {value} is written under lock {key}");
+                violation(Kind::LostUpdate, text);
             }
             _ => {}
         }

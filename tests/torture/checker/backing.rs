@@ -39,8 +39,9 @@ pub(super) fn check(history: &[Entry], claims: &[Claim]) -> Vec<Violation> {
                 let excess = deadline.saturating_sub(at + left);
                 if claim.until > at && excess > SLACK {
                     let attempt = claim.attempt;
-                    let text = format!("{attempt} trusts in {key} for {excess:.1?} too long");
+                    let text = format!("{attempt} trusts in lock {key} for {excess:.1?} too long");
                     violations.push(Violation { at, kind: Kind::Overlap, text });
+                    held.remove(&key);
                 }
             }
             _ => {}

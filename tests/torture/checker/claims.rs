@@ -59,7 +59,7 @@ pub(super) fn overlaps(claims: &[Claim], rules: &Rules) -> (usize, Vec<Violation
             if !rules.amnesia || overlap > rules.ttl {
                 let Claim { attempt, key, from: at, .. } = claim;
                 let other = before.attempt;
-                let text = format!("{attempt} and {other} both hold {key} for {overlap:.1?}");
+                let text = format!("{attempt} and {other} both hold lock {key} for {overlap:.1?}");
                 violations.push(Violation { at, kind: Kind::Overlap, text });
             }
         }

@@ -20,10 +20,11 @@ pub(super) fn check(history: &[Entry]) -> Vec<Violation> {
             Event::Granted { attempt, key, fence, .. } => {
                 let least = before.remove(&attempt).unwrap_or(0);
                 if fence <= least {
-                    let text = format!("{attempt} got {fence} for {key} after {least} was granted");
+                    let text =
+                        format!("{attempt} got {fence} for lock {key} after {least} was granted");
                     violations.push(Violation { at, kind: Kind::Fence, text });
                 } else if !known.insert((key, fence)) {
-                    let text = format!("{attempt} got {fence} for {key} as another one did");
+                    let text = format!("{attempt} got {fence} for lock {key} as another one did");
                     violations.push(Violation { at, kind: Kind::Fence, text });
                 }
                 let greatest = greatest.entry(key).or_insert(0);

@@ -36,10 +36,10 @@ pub(super) fn check(history: &[Entry], claims: &[Claim], ttl: Duration) -> Vec<V
             }
             Event::Over => over = true,
             Event::Seen { key, holder: Some(ref holder), .. } if over => {
-                orphan(format!("{key} is left to {} when all have ended", holder.token));
+                orphan(format!("lock {key} is left to {} when all have ended", holder.token));
             }
             Event::Seen { key, holder: Some(Holder { ref token, left: None }), .. } => {
-                orphan(format!("{key} is left to {token} for ever"));
+                orphan(format!("lock {key} is left to {token} for ever"));
             }
             Event::Seen { sent, key, holder: Some(ref holder) } if faults == 0 => {
                 let new = Sighting { token: holder.token.clone(), from: at, until: sent };
@@ -50,7 +50,7 @@ pub(super) fn check(history: &[Entry], claims: &[Claim], ttl: Duration) -> Vec<V
                 sighting.until = sent;
                 let alone = longest_gap(sighting, claims.iter().filter(|claim| claim.key == key));
                 if alone > ttl + SLACK {
-                    orphan(format!("{key} is left to {} for {alone:.1?}", holder.token));
+                    orphan(format!("lock {key} is left to {} for {alone:.1?}", holder.token));
                     sightings.remove(&key);
                 }
             }

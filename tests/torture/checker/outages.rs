@@ -69,7 +69,7 @@ impl Outages {
         let outage = at.saturating_sub(free.max(server.since));
         self.longest = self.longest.max(outage);
         if outage > LIMIT {
-            let text = format!("{key} was granted to nobody for {outage:.1?}");
+            let text = format!("lock {key} was granted to nobody for {outage:.1?}");
             self.violations.push(Violation { at, kind: Kind::Outage, text });
         }
     }
