@@ -11,7 +11,7 @@ for patch in tests/broken/*.patch; do
     tree=$target/broken/$name
     rm -rf "$tree"
     mkdir -p "$tree"
-    git ls-files -z | xargs -0 cp --parents -t "$tree"
+    git ls-files -z | xargs -0 cp --no-dereference --parents -t "$tree"
     patch --quiet --strip 1 --directory "$tree" <"$patch"
     case $name in
     watchdog-on-the-runtime) see=(cargo test --package tests --all-features --test integration f27) ;;
