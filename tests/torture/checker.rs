@@ -34,7 +34,7 @@ pub(crate) struct Verdict {
     pub(crate) overlaps: usize,
     /// Accesses to the resource that came too late and were refused.
     pub(crate) refused: usize,
-    /// The longest time that a lock was free, without a fault of the server, and granted to nobody.
+    /// The longest time that a lock was wanted, free and granted to nobody, while the server was well.
     pub(crate) longest_outage: Duration,
     pub(crate) violations: Vec<Violation>,
 }

@@ -1,50 +1,75 @@
 //! That locks are granted again soon after all is well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Claim, Kind, Violation};
-use crate::history::{Entry, Event, Key};
+use crate::history::{Attempt, Entry, Event, Key};
 
 /// More than any outage should take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How the server fared, and since when.
-#[derive(Debug, Clone, Copy)]
-struct Health {
-    since: Duration,
-    faults: usize,
+/// What is known of one lock.
+#[derive(Debug, Default)]
+struct Lock {
+    asking: BTreeSet<Attempt>,
+    /// Since when somebody has wanted it, and perhaps given up, without a grant.
+    wanted: Option<Duration>,
+    /// When the last claim ended.
+    free: Duration,
 }
 
-/// The longest time from when a lock was free, and the server well, to its next grant; and those
-/// that are too long.
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Outages {
+    longest: Duration,
+    violations: Vec<Violation>,
+}
+
+/// The longest time for which a lock was wanted and free, and the server well, without a grant; and
+/// all such times that are too long.
 pub(super) fn check(history: &[Entry], claims: &[Claim]) -> (Duration, Vec<Violation>) {
     let mut outages = Outages::default();
-    let begin = history.first().map_or(Duration::ZERO, |entry| entry.at);
-    let mut server = Health { since: begin, faults: 0 };
-    let mut of_server = Vec::new();
-    let mut free: BTreeMap<Key, Duration> = BTreeMap::new();
+    let mut locks: BTreeMap<Key, Lock> = BTreeMap::new();
+    let mut faults = BTreeSet::new();
+    // Since when the server has been well, if it is.
+    let mut well = Some(Duration::ZERO);
     let mut claims = claims.iter();
     for &Entry { at, ref event } in history {
         match *event {
             Event::Faulty { fault, of_server: true, .. } => {
-                of_server.push(fault);
-                server.faults += 1;
+                faults.insert(fault);
+                well = None;
             }
-            Event::Healed { fault } if of_server.contains(&fault) => {
-                server.faults -= 1;
-                server.since = at;
+            Event::Healed { fault } if faults.remove(&fault) => {
+                well = faults.is_empty().then_some(at);
             }
-            Event::Asked { key, .. } => drop(free.entry(key).or_insert(at)),
-            Event::Granted { .. } => {
+            Event::Asked { attempt, key } => {
+                // Who was killed asks no more.
+                let Attempt(client, life, _) = attempt;
+                for lock in locks.values_mut() {
+                    lock.asking.retain(|other| other.0 != client || other.1 == life);
+                }
+                let lock = locks.entry(key).or_default();
+                lock.asking.insert(attempt);
+                lock.wanted.get_or_insert(at);
+            }
+            Event::Returned { attempt, .. } => {
+                for lock in locks.values_mut() {
+                    lock.asking.remove(&attempt);
+                }
+            }
+            Event::Granted { attempt, key, .. } => {
+                let lock = locks.entry(key).or_default();
+                outages.note(key, lock, well, at);
+                lock.asking.remove(&attempt);
+                lock.wanted = (!lock.asking.is_empty()).then_some(at);
                 let claim = claims.next().expect("each grant begins a claim");
-                let free = free.entry(claim.key).or_insert(begin);
-                outages.note(claim.key, *free, at, server);
-                *free = claim.until.max(*free);
+                lock.free = lock.free.max(claim.until);
             }
             Event::Stopped => {
-                for (&key, &free) in &free {
-                    outages.note(key, free, at, server);
+                for (&key, lock) in &locks {
+                    outages.note(key, lock, well, at);
                 }
                 break;
             }
@@ -54,19 +79,11 @@ pub(super) fn check(history: &[Entry], claims: &[Claim]) -> (Duration, Vec<Viola
     (outages.longest, outages.violations)
 }
 
-#[derive(Debug, Default)]
-struct Outages {
-    longest: Duration,
-    violations: Vec<Violation>,
-}
-
 impl Outages {
-    /// A lock that was free since `free` is granted, or should be.
-    fn note(&mut self, key: Key, free: Duration, at: Duration, server: Health) {
-        if server.faults > 0 {
-            return;
-        }
-        let outage = at.saturating_sub(free.max(server.since));
+    /// A lock is granted, or should have been.
+    fn note(&mut self, key: Key, lock: &Lock, well: Option<Duration>, at: Duration) {
+        let Some((wanted, well)) = lock.wanted.zip(well) else { return };
+        let outage = at.saturating_sub(wanted.max(lock.free).max(well));
         self.longest = self.longest.max(outage);
         if outage > LIMIT {
             let text = format!("lock {key} was granted to nobody for {outage:.1?}");

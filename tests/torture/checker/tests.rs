@@ -19,6 +19,10 @@ fn asked(time: u64, attempt: Attempt) -> Entry {
     at(time, Event::Asked { attempt, key: K })
 }
 
+fn returned(time: u64, attempt: Attempt) -> Entry {
+    at(time, Event::Returned { attempt, outcome: "busy".to_owned() })
+}
+
 fn granted(time: u64, attempt: Attempt, fence: u64, deadline: u64) -> Entry {
     granted_of(K, time, attempt, fence, deadline)
 }
@@ -236,14 +240,13 @@ mod bad {
     }
 
     #[test]
-    fn a_lock_that_is_granted_to_nobody_while_others_are() {
+    fn a_lock_that_is_granted_to_nobody_while_another_one_is() {
         let history = [
-            granted_of(1, 0, A, 1, 930),
-            ended(100, A),
-            granted(5_000, B, 2, 5_930),
+            asked(0, A),
+            returned(50, A),
+            granted_of(1, 5_000, B, 2, 5_930),
             ended(5_100, B),
-            granted(14_000, C, 3, 14_930),
-            at(14_100, Event::Stopped),
+            at(10_100, Event::Stopped),
         ];
         assert_eq!(wrongs(&history), [Kind::Outage]);
     }
@@ -410,6 +413,35 @@ mod good {
             granted(20_900, A, 1, 21_830),
             ended(20_901, A),
             at(21_000, Event::Stopped),
+        ]);
+    }
+
+    #[test]
+    fn no_grants_while_nobody_asks() {
+        is_good(&[
+            asked(0, A),
+            granted(1, A, 1, 931),
+            ended(2, A),
+            returned(3, A),
+            asked(20_000, B),
+            granted(20_001, B, 2, 20_931),
+            ended(20_002, B),
+            at(40_000, Event::Stopped),
+        ]);
+    }
+
+    #[test]
+    fn a_request_that_is_killed() {
+        let life = |number| Attempt(B.0, number, 0);
+        is_good(&[
+            asked(0, A),
+            asked(0, life(0)),
+            granted(1, A, 1, 931),
+            ended(2, A),
+            asked(300, life(1)),
+            granted(302, life(1), 2, 1_232),
+            ended(400, life(1)),
+            at(20_000, Event::Stopped),
         ]);
     }
 
