@@ -17,7 +17,7 @@ for patch in tests/broken/*.patch; do
     watchdog-on-the-runtime) see=(cargo test --package tests --all-features --test integration f27) ;;
     no-clean-up) see=(cargo test --package tests --all-features --test integration f01) ;;
     # Only where locks are forgotten does a key change hands before a deadline.
-    renewal-without-token) see=(cargo run --release --package torture -- --seconds 60 --amnesia) ;;
+    renewal-without-token) see=(cargo test --package tests --all-features --test integration f37) ;;
     *) see=(cargo run --release --package torture -- --seconds 60) ;;
     esac
     log=$tree/output.txt
