@@ -81,7 +81,7 @@ fn request(lock: &Lock) -> TokenStream {
     let Lock { key, times, manager, runtime, .. } = lock;
     let (template, key) = match key {
         Key::Template(lit, parts) => {
-            let parts = parts.iter().map(part);
+            let parts = parts.iter().map(|part| self::part(part, runtime));
             let key = quote_spanned! {site=>
                 #runtime::__private::KeyParts::new()#(#parts)*.build()
             };
@@ -101,15 +101,18 @@ fn request(lock: &Lock) -> TokenStream {
     quote_spanned!(site=> #runtime::__private::#request(#manager #template, #key)#times)
 }
 
-fn part(part: &Part) -> TokenStream {
+fn part(part: &Part, runtime: &Path) -> TokenStream {
     let site = Span::mixed_site();
     match part {
         Part::Text(text) => quote_spanned!(site=> .text(#text)),
         Part::Value(Value { name, param, fields, format, raw }) => {
+            let at_key = site.located_at(param.span());
+            let mut value = quote_spanned!(at_key=> #param #(.#fields)*);
+            if format.contains('0') && format.ends_with(|c: char| c.is_ascii_digit()) {
+                value = quote_spanned!(at_key=> #runtime::__private::number(&#value));
+            }
             let format = if format.is_empty() { "{}".to_owned() } else { format!("{{:{format}}}") };
             let method = Ident::new(if *raw { "raw" } else { "value" }, site);
-            let at_key = site.located_at(param.span());
-            let value = quote_spanned!(at_key=> #param #(.#fields)*);
             quote_spanned!(site=> .#method(#name, ::core::format_args!(#format, #value)))
         }
     }

@@ -19,11 +19,20 @@ use crate::{Key, LockError, LockManager, Token};
 const MAX_OUTAGE: u32 = 5;
 /// How many timeouts a request may take beyond the time that it waits.
 const MAX_OVERRUN: u32 = 3;
+/// How many leases in a row may have run out before their grants arrive: the store is too slow then
+/// for this ttl, and whoever waits on would keep the lock from others.
+const MAX_LATE: u32 = 3;
 /// Pause after a failed attempt of a waiting request.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a store did wrong, and when it had last answered while the request waited.
-type Failure = (StoreError, Option<Instant>);
+/// How an attempt failed.
+struct Failure {
+    error: StoreError,
+    /// When the store had last answered while the request waited.
+    answered: Option<Instant>,
+    /// Whether it was granted too late.
+    late: bool,
+}
 
 /// A request that was checked and is being made.
 pub(crate) struct Acquisition<'a> {
@@ -63,11 +72,13 @@ impl Acquisition<'_> {
         let max_outage = self.manager.timeout() * MAX_OUTAGE;
         let mut failing_since = self.started;
         let mut reconnected = false;
+        let mut late_in_a_row = 0;
         loop {
-            let (error, answered) = failure;
+            let Failure { error, answered, late } = failure;
             // A store that had answered meanwhile, to a request that waits, begins a new outage.
             failing_since = answered.unwrap_or(failing_since);
-            if matches!(error, StoreError::Refused(_)) {
+            late_in_a_row = if late { late_in_a_row + 1 } else { 0 };
+            if matches!(error, StoreError::Refused(_)) || late_in_a_row == MAX_LATE {
                 return Err(self.failed(error));
             }
             if matches!(error, StoreError::Disconnected(_)) && !reconnected {
@@ -96,7 +107,7 @@ impl Acquisition<'_> {
         let claim = Claim::new(key.clone(), token, terms.ttl, wait_until);
         let begun = Moment::now();
         let attempt = Attempt { acquisition: self, token, open: true };
-        let error = match manager.store().acquire(&claim).await {
+        let (error, late) = match manager.store().acquire(&claim).await {
             Ok(Acquired::Granted { sent, fence }) => {
                 let grant = Grant { token, fence, sent: begun.convert(sent) };
                 let holding = Holding::new(key.clone(), template, grant, terms, started);
@@ -104,7 +115,9 @@ impl Acquisition<'_> {
                     attempt.settle();
                     return Ok(Ok(Arc::new(holding)));
                 }
-                StoreError::Unknown("the answer came when the lease had run out".into())
+                let ttl = terms.ttl;
+                let error = format!("the answer came when the lease of {ttl:?} had run out");
+                (StoreError::Unknown(error.into()), true)
             }
             Ok(Acquired::Busy { holder, expires_in: retry_after }) => {
                 attempt.settle();
@@ -117,7 +130,7 @@ impl Acquisition<'_> {
                 let reason = format!("a {kind} is kept there; use another key");
                 return Err(LockError::invalid_key(key.clone(), reason));
             }
-            Err(error) => error,
+            Err(error) => (error, false),
         };
         // A claim that was answered stands in a queue, and must not be handed the lock there.
         if error.may_have_run() || claim.answered().is_some() {
@@ -129,7 +142,7 @@ impl Acquisition<'_> {
         } else {
             attempt.settle();
         }
-        Ok(Err((error, claim.answered())))
+        Ok(Err(Failure { error, answered: claim.answered(), late }))
     }
 
     fn may_wait(&self, pause: Duration) -> bool {

@@ -1,7 +1,12 @@
 //! What generated code calls. Not part of the public interface.
 
+use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::num::{
+    NonZeroI8, NonZeroI16, NonZeroI32, NonZeroI64, NonZeroI128, NonZeroIsize, NonZeroU8,
+    NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, NonZeroUsize,
+};
 use std::pin::Pin;
 
 use crate::run::Run;
@@ -31,6 +36,29 @@ pub fn request_on(
 pub fn key(key: impl Into<Key>) -> Result<Key, LockError> {
     Ok(key.into())
 }
+
+/// A value of a placeholder with zeros in front.
+pub fn number<N: Number>(number: &N) -> &N {
+    number
+}
+
+/// Has zeros in front when it is written with a width. Other values have spaces behind them then,
+/// and two of them could give one key.
+#[diagnostic::on_unimplemented(
+    message = "there are no zeros in front of a `{Self}`",
+    label = "this is no number",
+    note = "write the placeholder without `:0…`, or name a field that is a number"
+)]
+pub trait Number: fmt::Display {}
+
+macro_rules! numbers {
+    ($($number:ty)*) => { $(impl Number for $number {})* };
+}
+numbers! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64 }
+numbers! { NonZeroU8 NonZeroU16 NonZeroU32 NonZeroU64 NonZeroU128 NonZeroUsize }
+numbers! { NonZeroI8 NonZeroI16 NonZeroI32 NonZeroI64 NonZeroI128 NonZeroIsize }
+impl<N: Number + ?Sized> Number for &N {}
+impl<N: Number + ?Sized> Number for &mut N {}
 
 /// A view of the lease that the request will get.
 #[must_use]

@@ -1,5 +1,6 @@
 //! G: key templates, and keys that are expressions.
 
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 use lock_runtime::{LockError, redis_lock};
@@ -99,6 +100,17 @@ async fn formats(n: u64, text: &str) -> Result<u64, AppError> {
 async fn formats_are_those_of_format() {
     let key = "f:0010:a:0b1010:+10:a:{b}:\"a%3A%7Bb%7D\"";
     assert_eq!(locking(key, formats(10, "a:{b}")).await.unwrap(), 15);
+}
+
+#[redis_lock(key = "z:<day:02>:<n.0:+04>:<n.1:#06>", ttl = "5s")]
+async fn zeros(day: &mut NonZeroU8, n: (&i16, f64)) -> Result<u8, AppError> {
+    Ok(day.get())
+}
+
+#[tokio::test]
+async fn numbers_of_all_kinds_have_zeros_in_front() {
+    let mut day = NonZeroU8::new(7).unwrap();
+    assert_eq!(locking("z:07:+012:0001.5", zeros(&mut day, (&12, 1.5))).await.unwrap(), 7);
 }
 
 #[redis_lock(key = "global", ttl = "5s")]

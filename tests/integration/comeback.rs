@@ -107,7 +107,7 @@ async fn during_an_acquire() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         setup.proxy.to_server(Mode::Hold);
-        let sent = setup.proxy.until_sent("EVALSHA");
+        let sent = setup.proxy.until_sent("EVAL");
         let asking = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
         sent.await;
         setup.cuts_off(asking, way).await;
@@ -190,7 +190,7 @@ async fn during_a_release() {
         let mut setup = Setup::new().await;
         let guard = setup.locks.lock("k").ttl(ms(60_000)).await.unwrap();
         setup.proxy.to_server(Mode::Hold);
-        let sent = setup.proxy.until_sent("EVALSHA");
+        let sent = setup.proxy.until_sent("EVAL");
         let releasing = tokio::spawn(guard.release());
         sent.await;
         setup.goes(way);

@@ -4,7 +4,7 @@ use std::env;
 use std::process::Command;
 use std::time::Duration;
 
-use harness::{Child, CommandLog, Server};
+use harness::{Child, Server};
 use lock_runtime::LockManager;
 use redis::aio::MultiplexedConnection;
 
@@ -29,13 +29,6 @@ pub(crate) async fn setup() -> (Server, LockManager, MultiplexedConnection) {
 /// Teaches the server the scripts that take and give back a lock.
 pub(crate) async fn warm_up(locks: &LockManager) {
     locks.lock("warm").await.unwrap().release().await.unwrap();
-}
-
-/// Teaches the server the script that renews a lock.
-pub(crate) async fn teach_renewals(locks: &LockManager, log: &CommandLog) {
-    let guard = locks.lock("taught").ttl(ms(1_500)).await.unwrap();
-    guard.run(log.wait_for(|entry| entry.is("PEXPIRE"), SOON)).await.unwrap();
-    guard.release().await.unwrap();
 }
 
 /// Writes what a holder in another program would.

@@ -165,7 +165,7 @@ async fn f08_a_renewal_without_answer_moves_no_deadline() {
 async fn f08_a_renewal_without_answer_is_repeated() {
     #[redis_lock(key = "f08b", ttl = "2s", manager = manager)]
     async fn work(manager: &LockManager, proxy: &Proxy) -> Result<(), LockError> {
-        proxy.lose_reply_to("EVALSHA"); // of the renewal; mutes that connection for good
+        proxy.lose_reply_to("EVAL"); // of the renewal; mutes that connection for good
         sleep(ms(2_800)).await;
         Ok(())
     }

@@ -143,7 +143,7 @@ async fn f04_a_lock_whose_answer_was_cut_off_is_not_in_its_own_way() {
 
     let (server, proxy, locks, mut redis) = setup().await;
     let log = server.log();
-    proxy.lose_reply_to("EVALSHA");
+    proxy.lose_reply_to("EVAL");
     let cut = async {
         log.wait_for(|entry| is_grant(entry, "f04"), SOON).await;
         proxy.cut();

@@ -249,7 +249,7 @@ async fn f54_renewals_leave_a_black_hole_before_the_lease_ends() {
     let proxy = Proxy::start(server.addr());
     let locks = quick(proxy.url()).await;
     let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
-    proxy.lose_reply_to("EVALSHA");
+    proxy.lose_reply_to("EVAL");
     guard.run(tokio::time::sleep(ms(3_300))).await.unwrap();
     guard.release().await.unwrap();
 }

@@ -7,7 +7,7 @@ use redis::AsyncTypedCommands;
 use tracing::Level;
 
 use crate::capture::Capture;
-use crate::kit::{SOON, alone, clients, ms, run, setup};
+use crate::kit::{SOON, alone, clients, ms, run, setup, warm_up};
 use crate::trace::{FENCE, is_script, queued};
 
 fn is_renewal(entry: &Entry) -> bool {
@@ -170,6 +170,7 @@ async fn strange_server(name: &str, other: &str) -> (Server, LockManager) {
 #[tokio::test]
 async fn c098_an_unexpected_reply_to_the_acquire_is_an_error() {
     let (_server, locks) = strange_server("EVALSHA", "MGET").await;
+    warm_up(&locks).await; // with EVAL
     let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
 }

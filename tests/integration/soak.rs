@@ -26,7 +26,7 @@ fn resident() -> u64 {
 async fn fault(number: u64, proxy: &Proxy, server: &Server, redis: &mut MultiplexedConnection) {
     match number % 8 {
         0 => proxy.cut(),
-        1 => proxy.lose_reply_to("EVALSHA"),
+        1 => proxy.lose_reply_to("EVAL"),
         2 => proxy.both_ways(Mode::Hold),
         3 => proxy.both_ways(Mode::Lose),
         4 => run(redis, "CLIENT KILL TYPE normal SKIPME yes").await,

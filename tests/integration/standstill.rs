@@ -8,7 +8,7 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::sleep;
 
-use crate::kit::{SOON, again, ms, setup, teach_renewals};
+use crate::kit::{SOON, again, ms, setup, warm_up};
 use crate::trace::{holder, is_renewal};
 
 const F19: &str = "standstill::f19_a_body_that_stood_still_does_not_go_on";
@@ -59,7 +59,7 @@ async fn f29_a_pause_is_followed_by_few_renewals() {
     const TASKS: usize = 4;
     let (server, locks, _) = setup().await;
     let log = server.log();
-    teach_renewals(&locks, &log).await;
+    warm_up(&locks).await;
     let start = |key, ttl: u64| {
         let options = [format!("ttl={ttl}"), "hold=60000".to_owned(), format!("tasks={TASKS}")];
         holder(&server.url(), key, &options)

@@ -93,6 +93,11 @@ async fn c053_format(order: Order) -> Result<u64, AppError> {
     Ok(order.id)
 }
 
+#[redis_lock(key = "order:<name:04>", ttl = "5s")]
+async fn c053_zeros_in_front_of_a_text(name: String) -> Result<usize, AppError> {
+    Ok(name.len())
+}
+
 #[redis_lock(key = "order:<order.idd>", ttl = "5s")]
 async fn c029_no_such_field(order: Order) -> Result<u64, AppError> {
     Ok(order.id)

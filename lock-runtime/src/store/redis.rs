@@ -67,13 +67,19 @@ impl RedisStore {
     /// by which it may forget locks.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         let line = self.line().await?;
-        match line.call(&redis::cmd("PING")).await? {
+        let mut questions = redis::pipe();
+        questions.cmd("PING").cmd("EVAL").arg("return 1").arg(0).cmd("INFO").arg("memory");
+        let answers = line.call_each(&questions, Duration::MAX).await?;
+        let Ok([pong, script, memory]) = <[_; 3]>::try_from(answers) else {
+            return Err(unexpected(&Value::Nil));
+        };
+        match pong? {
             Value::SimpleString(pong) if pong == "PONG" => {}
             other => return Err(unexpected(&other)),
         }
-        line.call(redis::cmd("EVAL").arg("return 1").arg(0)).await?;
+        script?;
         // Who may not ask is not told.
-        if let Ok(memory) = line.call(redis::cmd("INFO").arg("memory")).await
+        if let Ok(memory) = memory
             && let Some(policy) = eviction(&memory)
         {
             let store = &*self.name;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -300,6 +301,16 @@ impl Line {
     pub(super) fn note_fence(&self, fence: Fence) {
         self.state.last_fence.fetch_max(fence.get(), Ordering::Relaxed);
     }
+
+    /// Whether `script` was not called on it before.
+    pub(super) fn is_first_call(&self, script: &'static str) -> bool {
+        let mut called = self.state.called.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = called.iter().all(|known| !ptr::eq(*known, script));
+        if is_first {
+            called.push(script);
+        }
+        is_first
+    }
 }
 
 #[derive(Debug)]
@@ -308,6 +319,8 @@ struct LineState {
     /// Answers that have been missing since the last one that came.
     doubts: AtomicU32,
     last_fence: AtomicU64,
+    /// The scripts that were called on it; a list, because there are few.
+    called: Mutex<Vec<&'static str>>,
     /// The channel on which the server sends messages to those who wait.
     inbox: String,
     /// Why nothing arrives there, if that is so; unknown until somebody waits.
@@ -321,8 +334,8 @@ impl LineState {
         let inbox = format!("{}:{number}", token::process_name());
         let resp3 = protocol.supports_resp3();
         let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
-        let (broken, doubts, last_fence) = Default::default();
-        Self { broken, doubts, last_fence, inbox, deaf: OnceCell::new_with(deaf) }
+        let (broken, doubts, last_fence, called) = Default::default();
+        Self { broken, doubts, last_fence, called, inbox, deaf: OnceCell::new_with(deaf) }
     }
 
     fn is_good(&self) -> bool {

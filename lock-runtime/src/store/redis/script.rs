@@ -28,7 +28,7 @@ impl Script {
         keys: &[&str],
         args: &[&[u8]],
     ) -> Result<Value, StoreError> {
-        match line.call(&self.by_hash(keys, args)).await {
+        match line.call(&self.command(line, keys, args)).await {
             Err(error) if fault::is_script_unknown(&error) => {
                 line.call(&self.in_full(keys, args)).await
             }
@@ -46,7 +46,7 @@ impl Script {
     ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
         let mut commands = Pipeline::new();
         for (key, args) in calls.clone() {
-            commands.add_command(self.by_hash(&[key], &args[..]));
+            commands.add_command(self.command(line, &[key], &args[..]));
         }
         let mut answers = line.call_each(&commands, patience).await?;
         for (answer, (key, args)) in answers.iter_mut().zip(calls) {
@@ -57,7 +57,12 @@ impl Script {
         Ok(answers)
     }
 
-    fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
+    /// The first time on a line in full, because the server may be new, and a renewal may have no time
+    /// for two round trips; what is sent behind that finds the script known.
+    fn command(&self, line: &Line, keys: &[&str], args: &[&[u8]]) -> Cmd {
+        if line.is_first_call(self.code) {
+            return self.in_full(keys, args);
+        }
         let hash = self.hash.get_or_init(|| redis::Script::new(self.code).get_hash().to_owned());
         command("EVALSHA", hash, keys, args)
     }
