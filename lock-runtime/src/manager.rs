@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::Step;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
+use crate::store::redis::address::{Address, Topology};
 use crate::store::{Store, StoreError};
 use crate::watchdog::Watchdog;
 use crate::{Key, LockError, LockRequest};
@@ -69,7 +70,7 @@ impl LockManager {
 
     /// A manager with other options than the default ones.
     pub fn builder() -> Builder {
-        Builder { timeout: DEFAULT_TIMEOUT }
+        Builder { timeout: DEFAULT_TIMEOUT, replicas: 0 }
     }
 
     /// A manager whose locks are known in this process only, for tests and local runs.
@@ -163,6 +164,7 @@ impl fmt::Debug for LockManager {
 #[must_use = "a manager is made by `connect`"]
 pub struct Builder {
     timeout: Duration,
+    replicas: u32,
 }
 
 impl Builder {
@@ -170,6 +172,22 @@ impl Builder {
     /// least, one minute at most.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.clamp(Duration::from_millis(10), Duration::from_secs(60));
+        self
+    }
+
+    /// Has each grant and each renewal acknowledged by so many replicas of the server (in a cluster,
+    /// of the lock's own), or it does not count: none by default.
+    ///
+    /// After a failover to one of those replicas the lock is still held; after one to another replica
+    /// it may be granted twice. With all replicas acknowledging, and the old master cut off from them,
+    /// its holders stop before anybody else is granted the lock. That is less than consensus: a replica
+    /// that acknowledged a lock and then lost its memory can still be promoted.
+    ///
+    /// It costs a round trip between the server and its slowest replica of those, for each grant and
+    /// each batch of renewals; a connection serves one grant after the other meanwhile. While fewer
+    /// replicas answer, nothing is granted, and leases run out.
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas = replicas;
         self
     }
 
@@ -183,14 +201,23 @@ impl Builder {
     ///
     /// Cancel safe: nothing is left open.
     pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<LockManager, LockError> {
-        let client = match endpoint.into().0 {
+        let address = match endpoint.into().0 {
             Place::Url(url) if url.starts_with("memory:") => {
                 return Ok(self.store(MemoryStore::default()));
             }
-            Place::Url(url) => RedisStore::client(&url).map_err(LockError::not_configured)?,
-            Place::Client(client) => *client,
+            Place::Url(url) => Address::parse(&url).map_err(LockError::not_configured)?,
+            Place::Client(client) => {
+                Address::Redis(Topology::Server(client.get_connection_info().clone().into()))
+            }
         };
-        let store = RedisStore::new(&client, self.timeout).map_err(LockError::not_configured)?;
+        let topology = match address {
+            Address::Redis(topology) => topology,
+            Address::Redlock(servers) => {
+                let why = format!("a quorum of {} servers is not supported yet", servers.len());
+                return Err(LockError::not_configured(why));
+            }
+        };
+        let store = RedisStore::new(topology, self.timeout, self.replicas);
         store.check().await.map_err(|source| unreachable(store.name(), source))?;
         Ok(self.store(store))
     }

@@ -26,6 +26,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The address for errors and logs, without a password.
     fn name(&self) -> &str;
 
+    /// Tells apart by which of the store's servers a lock is kept. Renewals of one shard are sent
+    /// together; those of others do not wait for the answers.
+    fn shard(&self, key: &Key) -> u64 {
+        let _ = key;
+        0
+    }
+
     /// Takes the lock in one atomic step, or waits for it as long as the claim says.
     ///
     /// # Errors

@@ -324,7 +324,12 @@ async fn run(shared: &Arc<Shared>) {
     // Opens the connection before it is needed in a hurry.
     tokio::spawn(Arc::clone(shared).renew(Vec::new()));
     loop {
-        for batch in shared.due(clock::now()).chunks(BATCH) {
+        let mut due = shared.due(clock::now());
+        due.sort_by_cached_key(|holding| shared.store.shard(&holding.key));
+        let same_shard = |a: &Arc<Holding>, b: &Arc<Holding>| {
+            shared.store.shard(&a.key) == shared.store.shard(&b.key)
+        };
+        for batch in due.chunk_by(same_shard).flat_map(|shard| shard.chunks(BATCH)) {
             tokio::spawn(Arc::clone(shared).renew(batch.to_vec()));
         }
         let (releases, next) = {

@@ -76,7 +76,7 @@ async fn urls_that_are_none_are_rejected() {
     for url in urls {
         let error = refused(url, &[]).await;
         assert!(matches!(error, LockError::NotConfigured { .. }), "{url:?}: {error}");
-        assert!(error.to_string().contains("redis://"), "no help for {url:?}: {error}");
+        assert!(error.to_string().contains("redis"), "no help for {url:?}: {error}");
     }
 }
 

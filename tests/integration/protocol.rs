@@ -116,9 +116,13 @@ async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
         };
         let [waiters, peers] = helpers;
         let all = [key, waiters, peers, FENCE];
-        assert_eq!(with(&all, &[&token, "1000", "", "", "0"]), 1, "no acquire among {scripts:#?}");
+        assert_eq!(
+            with(&all, &[&token, "1000", "", "", "0", "0"]),
+            1,
+            "no acquire among {scripts:#?}"
+        );
         assert!(with(&[key], &[&token, "1000"]) >= 1, "no renewal among {scripts:#?}");
-        assert_eq!(with(&all, &[&token, "", &seen]), 1, "no release among {scripts:#?}");
+        assert_eq!(with(&all, &[&token, "", &seen, "0"]), 1, "no release among {scripts:#?}");
     }
     let declared = KEYS.iter().flat_map(|(key, [waiters, peers])| [key, waiters, peers]);
     let declared: Vec<_> = declared.chain([&FENCE]).collect();

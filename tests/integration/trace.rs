@@ -56,12 +56,12 @@ fn script(entry: &Entry) -> Option<(&[String], &[String])> {
 /// Whether a client asks to hold `key`: for the first time or again. The server may not know the
 /// script yet, and grant nothing.
 pub(crate) fn is_acquire(entry: &Entry, key: &str) -> bool {
-    script(entry).is_some_and(|(keys, args)| keys[0] == key && args.len() == 5)
+    script(entry).is_some_and(|(keys, args)| keys[0] == key && args.len() == 6)
 }
 
 /// Whether a client asks to give back `key`, or to leave its queue.
 pub(crate) fn is_release(entry: &Entry, key: &str) -> bool {
-    script(entry).is_some_and(|(keys, args)| keys[0] == key && args.len() == 3)
+    script(entry).is_some_and(|(keys, args)| keys[0] == key && args.len() == 4)
 }
 
 /// Whether a client asks for the script that lets a lock live for `ttl` milliseconds.
@@ -101,7 +101,7 @@ pub(crate) fn grants_in_order(log: &CommandLog, key: &str) -> Vec<Entry> {
     let mut grants: Vec<Entry> = Vec::new();
     for entry in log.entries() {
         if is_acquire(&entry, key) {
-            let [token, _, pause, _, _] = &entry.args[7..] else { unreachable!() };
+            let [token, _, pause, ..] = &entry.args[7..] else { unreachable!() };
             let holds = grants.last().is_some_and(|grant| grant.has(token));
             if !(pause.is_empty() || holds || waiting.contains(token)) {
                 waiting.push_back(token.clone());

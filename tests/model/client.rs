@@ -169,7 +169,7 @@ impl Client {
         self.attempts -= 1;
         let wait = habits.wait[usize::from(self.name)];
         let wait_until = wait.map(|wait| at(tick) + wait);
-        self.ask(Waiter::new(habits.ttl, wait_until, at(tick), 0), tick, habits);
+        self.ask(Waiter::new(habits.ttl, wait_until, true, at(tick), 0), tick, habits);
     }
 
     fn ask(&mut self, waiter: Waiter, tick: u64, habits: &Habits) {

@@ -16,6 +16,8 @@ const LOOK: u64 = 10;
 const UNBROKEN: [u64; 2] = [1_000, 5_000];
 /// How long a client that does not queue is remembered.
 const AROUND: u64 = 10_000;
+/// How far an epoch puts fences forward, in microseconds.
+const DAY: u64 = 86_400_000_000;
 /// How long the first in the queue pauses when nobody will send a message.
 const DEAF_PAUSE: u64 = 100;
 /// What follows is not exact as a double, which all numbers of Lua are.
@@ -40,6 +42,8 @@ pub(crate) enum Holder {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) now_us: u64,
+    /// The number of the failover by which it took its place.
+    pub(crate) epoch: u64,
     pub(crate) holder: Option<Holder>,
     /// When the lock's key expires; none: never.
     pub(crate) expiry: Option<u64>,
@@ -246,8 +250,8 @@ impl Server {
     }
 
     pub(crate) fn flush(&mut self) {
-        let Self { now_us, ref mut connected, .. } = *self;
-        *self = Self { now_us, connected: std::mem::take(connected), ..Self::default() };
+        let Self { now_us, epoch, ref mut connected, .. } = *self;
+        *self = Self { now_us, epoch, connected: std::mem::take(connected), ..Self::default() };
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -278,7 +282,8 @@ impl Server {
             return None;
         }
         let loss_is_possible = seen == 0 || next <= seen;
-        self.fence = Some(if loss_is_possible { next.max(self.now_us) } else { next });
+        let time = self.now_us + self.epoch * DAY;
+        self.fence = Some(if loss_is_possible { next.max(time) } else { next });
         self.fence
     }
 

@@ -131,6 +131,10 @@ fn call(
             server.now_us -= us;
             None
         }
+        Step::FailOver => {
+            server.epoch += 1;
+            None
+        }
         Step::Connect(inbox) => {
             server.connected.insert(inbox);
             None
@@ -143,8 +147,14 @@ fn call(
             let Question { token, ttl, pause, inbox, seen } = question;
             let answer = server.acquire(question);
             count(kind_of(answer, server));
-            let args =
-                [text(token), ttl.to_string(), or_empty(pause), name(inbox), seen.to_string()];
+            let args = [
+                text(token),
+                ttl.to_string(),
+                or_empty(pause),
+                name(inbox),
+                seen.to_string(),
+                server.epoch.to_string(),
+            ];
             Some(("acquire", args.into(), spell(answer)))
         }
         Step::Release(token, keep, seen) => {
@@ -159,7 +169,8 @@ fn call(
                 (true, Some(_), Some(_)) => "kept, and the first in the queue was told",
                 (true, Some(_), None) => "kept, or handed over without a message",
             });
-            let args = vec![text(token), or_empty(keep), seen.to_string()];
+            let args =
+                vec![text(token), or_empty(keep), seen.to_string(), server.epoch.to_string()];
             Some(("release", args, i32::from(held).to_string()))
         }
         Step::Renew(token, ttl) => {

@@ -9,6 +9,8 @@ pub(crate) enum Step {
     Pass(u64),
     /// The clock is put back by so many microseconds.
     Back(u64),
+    /// The next server takes its place, with the same keys.
+    FailOver,
     Connect(Inbox),
     Disconnect(Inbox),
     Acquire(Question),
@@ -56,6 +58,7 @@ impl Step {
                 1_000_000, 9_900_000, 60_000_000,
             ])),
             57 => Self::Unbroken(random.one_of(&[999, 1_000, 4_999, 5_000, 6_000])),
+            58 if random.one_in(4) => Self::FailOver,
             58 => Self::Disconnect(inbox),
             59 => Self::Set(Some(Holder::Foreign), random.one_in(2).then_some(ttl)),
             60 if server.holder.is_none() => Self::Set(Some(Holder::NoLock), None),

@@ -1,26 +1,42 @@
-//! Locks in one Redis server.
+//! Locks in Redis: in one server, in the master that sentinels name, or in a cluster.
 
-mod address;
+pub(crate) mod address;
 mod answer;
+mod cluster;
 mod connection;
 mod fault;
+mod line;
 mod names;
 mod requests;
 mod script;
+mod sentinel;
+mod server;
+mod servers;
+mod slot;
+mod survey;
 mod waiter;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Client, Value};
+use redis::Value;
 
+use self::address::{SentinelAddress, Topology};
 use self::answer::{Answer, owned, unexpected};
-use self::connection::{Connections, Line};
-use self::names::Names;
+use self::cluster::Cluster;
+use self::connection::Connections;
+use self::line::Line;
 use self::requests::Requests;
 use self::script::Script;
+use self::sentinel::Sentinel;
+use self::server::{Common, Place};
+use self::servers::Servers;
 use self::waiter::{Queued, Waiter};
 use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError};
+use crate::Key;
+
+/// How many times a command follows redirections before it is given up.
+const MAX_REDIRECTIONS: u32 = 50;
 
 static ACQUIRE: Script = Script::new(concat!(
     include_str!("redis/lua/look.lua"),
@@ -39,38 +55,53 @@ static RELEASE: Script = Script::new(concat!(
     include_str!("redis/lua/hand_over.lua"),
 ));
 
-/// Keeps locks in one Redis server, each as a string with an expiry: the token of its holder.
+/// Keeps locks in Redis, each as a string with an expiry: the token of its holder.
 #[derive(Debug)]
 pub(crate) struct RedisStore {
     name: String,
-    connections: Connections,
+    servers: Servers,
+    common: Arc<Common>,
     requests: Arc<Requests>,
 }
 
 impl RedisStore {
-    /// The client for a URL, or what is wrong with the URL.
-    pub(crate) fn client(url: &str) -> Result<Client, String> {
-        address::client(url)
-    }
-
-    pub(crate) fn new(client: &Client, timeout: Duration) -> Result<Self, String> {
+    /// One whose grants and renewals count when so many replicas have acknowledged them.
+    pub(crate) fn new(topology: Topology, timeout: Duration, replicas: u32) -> Self {
         #[cfg(feature = "tls")]
         address::prepare_tls();
-        let name = address::name(client.get_connection_info());
         let requests = Arc::<Requests>::default();
-        let connections = Connections::new(client, timeout, Arc::downgrade(&requests))
-            .map_err(|error| error.to_string())?;
-        Ok(Self { name, connections, requests })
+        let common = Common::new(timeout, Arc::downgrade(&requests), replicas);
+        let one = |place| Servers::One(Arc::new(Connections::new(place, Arc::clone(&common))));
+        let (name, servers) = match topology {
+            Topology::Server(info) => (address::name(&info), one(Place::Fixed(info))),
+            Topology::Sentinel(address) => {
+                let SentinelAddress { sentinels, service, .. } = &*address;
+                let name = address::names("redis-sentinel", sentinels);
+                let name = format!("{name}/{service}");
+                (name, one(Place::Sentinel(Sentinel::new(*address, timeout).into())))
+            }
+            Topology::Cluster(seeds) => {
+                let name = address::names("redis-cluster", &seeds);
+                (name, Servers::Cluster(Cluster::new(seeds, Arc::clone(&common))))
+            }
+        };
+        Self { name, servers, common, requests }
     }
 
-    /// Makes sure that a server answers, that it is one, and that it runs scripts. Warns of settings
-    /// by which it may forget locks.
+    /// Makes sure that all servers answer, that they are such, that they run scripts and have the
+    /// replicas. Warns of settings by which they may forget locks.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
-        let line = self.line().await?;
+        for line in self.servers.lines().await? {
+            self.check_server(&line).await.map_err(|error| self.servers.located(&line, error))?;
+        }
+        Ok(())
+    }
+
+    async fn check_server(&self, line: &Line) -> Result<(), StoreError> {
         let mut questions = redis::pipe();
-        questions.cmd("PING").cmd("EVAL").arg("return 1").arg(0).cmd("INFO").arg("memory");
-        let answers = line.call_each(&questions, Duration::MAX).await?;
-        let Ok([pong, script, memory]) = <[_; 3]>::try_from(answers) else {
+        questions.cmd("PING").cmd("EVAL").arg("return 1").arg(0).cmd("INFO");
+        let answers = line.send(&questions).await?;
+        let Ok([pong, script, info]) = <[_; 3]>::try_from(answers) else {
             return Err(unexpected(&Value::Nil));
         };
         match pong? {
@@ -79,8 +110,25 @@ impl RedisStore {
         }
         script?;
         // Who may not ask is not told.
-        if let Ok(memory) = memory
-            && let Some(policy) = eviction(&memory)
+        let Ok(info) = info else { return Ok(()) };
+        let field = |name| fault::info(&info, name);
+        if field("cluster_enabled") == Some("1") && matches!(self.servers, Servers::One(_)) {
+            return Err(StoreError::Refused(
+                "this is a server of a cluster; use redis-cluster://".into(),
+            ));
+        }
+        let wanted = self.common.replicas;
+        if let Some(found) = field("connected_slaves").and_then(|number| number.parse().ok())
+            && wanted > found
+        {
+            return Err(StoreError::Refused(
+                format!("it has {found} replicas, and `replicas` asks for {wanted}; start more, or ask for fewer")
+                    .into(),
+            ));
+        }
+        let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
+        if let Some(policy) = policy
+            && field("maxmemory") != Some("0")
         {
             let store = &*self.name;
             tracing::warn!(
@@ -92,25 +140,42 @@ impl RedisStore {
         Ok(())
     }
 
-    async fn line(&self) -> Result<Line, StoreError> {
-        self.connections.here()?.line().await
+    /// Where to send a command again that failed on `line`: where a cluster redirects it to. Else
+    /// gives the error back.
+    async fn elsewhere(
+        &self,
+        key: &Key,
+        line: &Line,
+        error: StoreError,
+        redirections: &mut u32,
+    ) -> Result<Line, StoreError> {
+        *redirections += 1;
+        match self.servers.redirected(key, line, &error).await? {
+            Some(other) if *redirections <= MAX_REDIRECTIONS => Ok(other),
+            _ => Err(self.servers.located(line, error)),
+        }
     }
 
     /// Asks for the lock until it is granted or the time to wait is over.
     async fn wait_for(&self, claim: &Claim) -> Result<Acquired, StoreError> {
         let Claim { token, ttl, wait_until, .. } = *claim;
-        let connection = self.connections.here()?;
-        let mut waiter =
-            Waiter::new(ttl, wait_until, Instant::now(), token.seed().to_be_bytes()[0]);
+        let trusts_messages = self.common.replicas == 0;
+        let jitter = token.seed().to_be_bytes()[0];
+        let mut waiter = Waiter::new(ttl, wait_until, trusts_messages, Instant::now(), jitter);
         loop {
-            let line = connection.line().await?;
-            let place = if waiter.waits(Instant::now()) {
-                Some((waiter.pause(), connection.inbox(&line).await?))
-            } else {
-                None
-            };
+            let mut line = self.servers.line(&claim.key).await?;
+            let pause = waiter.waits(Instant::now()).then(|| waiter.pause());
             let sent = Instant::now();
-            let queued = match self.ask(&line, claim, place).await? {
+            let mut redirections = 0;
+            let answer = loop {
+                match self.ask(&line, claim, pause).await {
+                    Ok(answer) => break answer,
+                    Err(error) => {
+                        line = self.elsewhere(&claim.key, &line, error, &mut redirections).await?;
+                    }
+                }
+            };
+            let queued = match answer {
                 Answer::Granted(fence) => return Ok(Acquired::Granted { sent, fence }),
                 Answer::Busy { holder, free_in } => {
                     return Ok(Acquired::Busy { holder, expires_in: free_in });
@@ -129,25 +194,36 @@ impl RedisStore {
         }
     }
 
-    /// Asks for the lock. Who waits names the pause before the next question, and the inbox.
+    /// Asks for the lock. Who waits names the pause before the next question.
     async fn ask(
         &self,
         line: &Line,
         claim: &Claim,
-        place: Option<(Duration, &str)>,
+        pause: Option<Duration>,
     ) -> Result<Answer, StoreError> {
-        let (pause, inbox) =
-            place.map_or_else(Default::default, |(pause, inbox)| (millis(pause), inbox));
-        let (ttl, seen) = (millis(claim.ttl), line.last_fence().to_string());
-        let [ttl, pause, inbox, seen] = [&ttl, &pause, inbox, &seen].map(str::as_bytes);
-        let args = [claim.token.as_bytes(), ttl, pause, inbox, seen];
+        let (pause, inbox) = match pause {
+            Some(pause) => (millis(pause), line.inbox().await?),
+            None => (String::new(), ""),
+        };
+        let names = self.servers.names(&claim.key);
+        let (ttl, seen) = (millis(claim.ttl), line.last_fence(names.counter).to_string());
+        let epoch = self.servers.epoch(line);
+        let [ttl, pause, inbox, seen, epoch] =
+            [&ttl, &pause, inbox, &seen, epoch].map(str::as_bytes);
+        let args = [claim.token.as_bytes(), ttl, pause, inbox, seen, epoch];
         self.requests.ask(claim.token, line);
-        let answer = ACQUIRE.call(line, &Names::of(&claim.key).all(), &args).await;
-        let answer = answer.and_then(|answer| Answer::read(&answer));
+        let answer = ACQUIRE.call_replicated(line, &names.all(), &args).await;
+        let answer = answer.and_then(|(answer, acknowledged)| {
+            let answer = Answer::read(&answer)?;
+            if matches!(answer, Answer::Granted(_)) {
+                acknowledged?;
+            }
+            Ok(answer)
+        });
         if let Ok(Answer::Granted(fence) | Answer::Queued(Queued { last_fence: fence, .. })) =
             &answer
         {
-            line.note_fence(*fence);
+            line.note_fence(names.counter, *fence);
         }
         match &answer {
             Ok(Answer::Queued(_)) => self.requests.wait(claim.token),
@@ -161,30 +237,67 @@ impl RedisStore {
         &self,
         leases: &[Renewal],
     ) -> Result<Vec<Result<Owned, StoreError>>, StoreError> {
-        let line = self.line().await?;
-        let Some(patience) = leases.iter().map(|lease| lease.patience).min() else {
-            return Ok(Vec::new());
+        let Some(first) = leases.first() else {
+            return self.servers.prepare().await.map(|()| Vec::new());
         };
+        let line = self.servers.line(&first.key).await?;
+        let patience = leases.iter().map(|lease| lease.patience).min().unwrap_or(Duration::MAX);
         let ttls: Vec<String> = leases.iter().map(|lease| millis(lease.ttl)).collect();
         let calls = leases
             .iter()
             .zip(&ttls)
             .map(|(lease, ttl)| (lease.key.as_str(), [lease.token.as_bytes(), ttl.as_bytes()]));
-        let replies = RENEW.call_each(&line, calls, patience).await?;
+        let mut replies = RENEW.call_each_replicated(&line, calls.clone(), patience).await?;
+        for ((reply, lease), (_, args)) in replies.iter_mut().zip(leases).zip(calls) {
+            if let Err(error) = reply
+                && let Some(other) = self.servers.redirected(&lease.key, &line, error).await?
+            {
+                *reply = self.renew_on(other, &lease.key, &args).await;
+            }
+        }
         Ok(replies.into_iter().map(|reply| owned(&reply?)).collect())
     }
 
-    async fn release_on(&self, line: &Line, release: &Release) -> Result<Owned, StoreError> {
-        let keep = release.keep().map_or_else(String::new, millis);
-        let seen = line.last_fence().to_string();
-        let args = [release.token.as_bytes(), keep.as_bytes(), seen.as_bytes()];
-        owned(&RELEASE.call(line, &Names::of(&release.key).all(), &args).await?)
+    async fn renew_on(
+        &self,
+        mut line: Line,
+        key: &Key,
+        args: &[&[u8]],
+    ) -> Result<Value, StoreError> {
+        let mut redirections = 0;
+        loop {
+            match RENEW.call_replicated(&line, &[key.as_str()], args).await {
+                Ok((reply, acknowledged)) => return acknowledged.map(|()| reply),
+                Err(error) => line = self.elsewhere(key, &line, error, &mut redirections).await?,
+            }
+        }
+    }
+
+    async fn release_on(&self, mut line: Line, release: &Release) -> Result<Owned, StoreError> {
+        let names = self.servers.names(&release.key);
+        let mut redirections = 0;
+        loop {
+            let keep = release.keep().map_or_else(String::new, millis);
+            let seen = line.last_fence(names.counter).to_string();
+            let epoch = self.servers.epoch(&line).as_bytes();
+            let args = [release.token.as_bytes(), keep.as_bytes(), seen.as_bytes(), epoch];
+            match RELEASE.call(&line, &names.all(), &args).await {
+                Ok(reply) => return owned(&reply),
+                Err(error) => {
+                    line = self.elsewhere(&release.key, &line, error, &mut redirections).await?;
+                }
+            }
+        }
     }
 }
 
 impl Store for RedisStore {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn shard(&self, key: &Key) -> u64 {
+        self.servers.shard(key)
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Acquired, StoreError>> {
@@ -207,29 +320,21 @@ impl Store for RedisStore {
             // that is what is left, and the lock's own expiry behind it.
             let before = self.requests.end(release.token);
             if let Some(line) = before.filter(|line| !line.is_broken())
-                && let Ok(owned) = self.release_on(&line, release).await
+                && let Ok(owned) = self.release_on(line, release).await
             {
                 return Ok(owned);
             }
-            match self.release_on(&self.line().await?, release).await {
+            match self.release_on(self.servers.line(&release.key).await?, release).await {
                 // The line may have been dead for long. The answer to the second attempt does not
                 // tell whether the first one has released the lock.
                 Err(StoreError::Disconnected(_)) => {
-                    self.release_on(&self.line().await?, release).await.map(|_| Owned::Yes)
+                    let line = self.servers.line(&release.key).await?;
+                    self.release_on(line, release).await.map(|_| Owned::Yes)
                 }
                 answer => answer,
             }
         })
     }
-}
-
-/// The policy by which a server with this `INFO memory` removes keys, if it does.
-fn eviction(info: &Value) -> Option<String> {
-    let info: String = redis::from_redis_value_ref(info).ok()?;
-    let field = |name| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let unlimited = field("maxmemory")? == "0";
-    let policy = field("maxmemory_policy")?;
-    (!unlimited && policy != "noeviction").then(|| policy.to_owned())
 }
 
 /// A duration for Redis, which counts in milliseconds: rounded up, and never zero, because an

@@ -39,7 +39,7 @@ fn acquire(reply: &Value) {
             assert_eq!(queued.free_in, ms(free_in));
             assert_eq!(i64::from(queued.last_fence), fence);
             let now = Instant::now();
-            let mut waiter = Waiter::new(Duration::from_secs(30), None, now, u8::MAX);
+            let mut waiter = Waiter::new(Duration::from_secs(30), None, true, now, u8::MAX);
             waiter.queued(now, *queued, now);
             assert!(waiter.ask_at() >= now);
         }

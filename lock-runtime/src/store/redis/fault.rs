@@ -3,17 +3,19 @@
 
 use std::error::Error;
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, Value};
 
 use crate::store::StoreError;
 
 /// Codes of error replies to commands that were not executed, but may be later.
-const LATER: [&str; 10] = [
+const LATER: [&str; 12] = [
+    "ASK",
     "BUSY",
     "CLUSTERDOWN",
     "LOADING",
     "MASTERDOWN",
     "MISCONF",
+    "MOVED",
     "NOREPLICAS",
     "NOSCRIPT",
     "OOM",
@@ -24,8 +26,27 @@ const LATER: [&str; 10] = [
 /// Codes of error replies to commands that were not executed, and never will be.
 const NEVER: [&str; 6] = ["CROSSSLOT", "FENCE", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
 
+/// Why there is no connection.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum ConnectError {
+    /// What the server, or the way to it, said.
+    #[error(transparent)]
+    Server(RedisError),
+    /// The sentinels know no master, for now.
+    #[error("{0}")]
+    NoMaster(String),
+    /// The sentinels do not know the service.
+    #[error("{0}")]
+    NoService(String),
+}
+
 /// An error while connecting: no command was executed.
-pub(super) fn connecting(error: RedisError) -> StoreError {
+pub(super) fn connecting(error: ConnectError) -> StoreError {
+    let error = match error {
+        ConnectError::Server(error) => error,
+        ConnectError::NoMaster(why) => return StoreError::NotExecuted(why.into()),
+        ConnectError::NoService(why) => return StoreError::Refused(why.into()),
+    };
     match (error.code(), error.kind()) {
         (Some("WRONGPASS" | "NOAUTH" | "NOPERM"), _)
         | (_, ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) => {
@@ -81,8 +102,65 @@ pub(super) fn is_resp3_unknown(error: &RedisError) -> bool {
 
 /// Whether the server has to be sent the script in full.
 pub(super) fn is_script_unknown(error: &StoreError) -> bool {
-    let StoreError::NotExecuted(source) = error else { return false };
-    source.downcast_ref().is_some_and(|error: &RedisError| error.code() == Some("NOSCRIPT"))
+    redis_error(error).is_some_and(|error| error.code() == Some("NOSCRIPT"))
+}
+
+/// Where in a cluster a command should have gone.
+#[derive(Debug, PartialEq)]
+pub(super) enum Redirection {
+    /// To the server of this address, as others of its slot.
+    Moved(String),
+    /// To the server of this address, this once.
+    Ask(String),
+    /// To the same server, a little later: keys of its slot are being moved.
+    TryAgain,
+}
+
+/// Where a cluster redirects to.
+pub(super) fn redirection(error: &StoreError) -> Option<Redirection> {
+    let error = redis_error(error)?;
+    let address = || error.redirect_node().map(|(address, _)| address.to_owned());
+    match error.code()? {
+        "MOVED" => address().map(Redirection::Moved),
+        "ASK" => address().map(Redirection::Ask),
+        "TRYAGAIN" => Some(Redirection::TryAgain),
+        _ => None,
+    }
+}
+
+fn redis_error(error: &StoreError) -> Option<&RedisError> {
+    let StoreError::NotExecuted(source) = error else { return None };
+    let explained = || source.downcast_ref().map(|Explained { error, .. }| error);
+    source.downcast_ref().or_else(explained)
+}
+
+/// The same error, with the address of the server that it is about.
+pub(super) fn at(address: &str, error: StoreError) -> StoreError {
+    let located = |source| Box::new(Located { address: address.to_owned(), source });
+    match error {
+        StoreError::Refused(source) => StoreError::Refused(located(source)),
+        StoreError::NotExecuted(source) => StoreError::NotExecuted(located(source)),
+        StoreError::Disconnected(source) => StoreError::Disconnected(located(source)),
+        StoreError::Unknown(source) => StoreError::Unknown(located(source)),
+    }
+}
+
+/// A field of an answer to `INFO`.
+pub(super) fn info<'a>(info: &'a Value, name: &str) -> Option<&'a str> {
+    let text = match info {
+        Value::BulkString(text) => std::str::from_utf8(text).ok()?,
+        Value::VerbatimString { text, .. } => text,
+        _ => return None,
+    };
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
+/// An error of one of several servers.
+#[derive(Debug, thiserror::Error)]
+#[error("{address}: {source}")]
+struct Located {
+    address: String,
+    source: Box<dyn Error + Send + Sync>,
 }
 
 /// An error, and what can be done about it.
@@ -100,6 +178,7 @@ fn explained(error: RedisError) -> Box<dyn Error + Send + Sync> {
         code if code == Some("NOPERM") || is_forbidden_in_script(&error) => {
             "the permissions that a user needs are in the guide, under `In Redis`"
         }
+        Some("MOVED") => "this is a server of a cluster, use redis-cluster://",
         Some("READONLY") => "this is a replica, use the address of its primary",
         Some("FENCE") => "delete it unless it belongs to something else",
         Some("WRONGTYPE") => {

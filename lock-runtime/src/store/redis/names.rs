@@ -1,8 +1,12 @@
 //! The names of the keys that belong to one lock.
 
+use std::borrow::Cow;
+
+use super::slot::{self, Slot};
 use crate::Key;
 
-/// The last fence number of all locks: one counter, because one for each would stay for ever.
+/// The last fence number of all locks: one counter, because one for each would stay for ever. In a
+/// cluster there is one for each slot, with the slot's tag behind this.
 const FENCE: &str = "lock-runtime:fence";
 
 /// The lock's key, its queue, what is known of those in it, and the fence counter, as the scripts
@@ -12,25 +16,81 @@ pub(super) struct Names {
     key: Key,
     waiters: String,
     peers: String,
+    fence: Cow<'static, str>,
+    /// Which counter that is.
+    pub(super) counter: u16,
 }
 
 impl Names {
+    /// The names on one server.
     pub(super) fn of(key: &Key) -> Self {
-        let key = key.clone();
-        let (open, close) = if has_hash_tag(key.as_str()) { ("", "") } else { ("{", "}") };
-        let helper = |name: &str| [open, key.as_str(), close, name].concat();
-        let (waiters, peers) = (helper(":waiters"), helper(":peers"));
-        Self { key, waiters, peers }
+        Self::with_counter(key, FENCE.into(), 0)
+    }
+
+    /// The names in a cluster.
+    pub(super) fn in_cluster(key: &Key) -> Self {
+        let slot = Slot::of(key.as_str());
+        Self::with_counter(key, format!("{FENCE}:{{{}}}", slot.tag()).into(), slot.number())
+    }
+
+    fn with_counter(key: &Key, fence: Cow<'static, str>, counter: u16) -> Self {
+        let helper = |name: &str| helper(key.as_str(), name);
+        Self {
+            key: key.clone(),
+            waiters: helper("waiters"),
+            peers: helper("peers"),
+            fence,
+            counter,
+        }
     }
 
     pub(super) fn all(&self) -> [&str; 4] {
-        [self.key.as_str(), &self.waiters, &self.peers, FENCE]
+        [self.key.as_str(), &self.waiters, &self.peers, &self.fence]
     }
 }
 
-/// Whether Redis Cluster looks at a part of the key only: what stands in its first braces.
-fn has_hash_tag(key: &str) -> bool {
-    key.split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .is_some_and(|(tag, _)| !tag.is_empty())
+/// A name in the slot of the key, which no other key has.
+fn helper(key: &str, name: &str) -> String {
+    match slot::hash_tag(key) {
+        Some(tag) if tag.len() + 2 != key.len() => [key, ":", name].concat(),
+        None if !key.contains('}') => ["{", key, "}:", name].concat(),
+        // `{a}`, whose helpers would be those of `a`, and odd braces.
+        _ => format!("lock-runtime:{name}:{{{}}}:{key}", Slot::of(key).tag()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(key: &str) -> Vec<String> {
+        Names::in_cluster(&key.into()).all().map(str::to_owned).into()
+    }
+
+    #[test]
+    fn all_names_of_a_lock_are_in_one_slot_whatever_its_key_is() {
+        let odd =
+            ["order:{}", "a}b", "}{", "a{}b{c}d", "{", "}", "{}", "a{b", "{a}{b}", "é}", "a b"];
+        for key in ["order:42", "order:{42}:x"].into_iter().chain(odd) {
+            for name in names(key) {
+                assert_eq!(Slot::of(&name), Slot::of(key), "{name:?} of {key:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn different_keys_have_different_names() {
+        let keys = ["a", "{a}", "a}", "{a", "}a", "a{}", "{}a", "{a}a"];
+        let mut names: Vec<_> = keys.into_iter().flat_map(|key| names(key)[..3].to_vec()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 3 * keys.len());
+    }
+
+    #[test]
+    fn ordinary_names_tell_whose_they_are() {
+        let names = Names::of(&"order:42".into());
+        let expected = ["order:42", "{order:42}:waiters", "{order:42}:peers", "lock-runtime:fence"];
+        assert_eq!(names.all(), expected);
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use redis::{PushInfo, PushKind, Value};
 use tokio::time::timeout_at;
 
-use super::connection::Line;
+use super::line::Line;
 use super::waiter::Message;
 use crate::{Fence, Token};
 

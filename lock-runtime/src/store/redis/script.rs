@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::connection::Line;
 use super::fault;
+use super::line::Line;
 use crate::store::StoreError;
 
 /// A script, which names all keys that it uses.
@@ -36,9 +36,24 @@ impl Script {
         }
     }
 
-    /// Runs the script for many keys at once, and answers for each. An answer that takes longer than
-    /// `patience` speaks against the line.
-    pub(super) async fn call_each<'a, const N: usize>(
+    /// Runs the script and has what it writes acknowledged, as [`Line::call_replicated`] does.
+    pub(super) async fn call_replicated(
+        &self,
+        line: &Line,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<(Value, Result<(), StoreError>), StoreError> {
+        match line.call_replicated(self.command(line, keys, args)).await {
+            Err(error) if fault::is_script_unknown(&error) => {
+                line.call_replicated(self.in_full(keys, args)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Runs the script for many keys at once, and answers for each, as
+    /// [`Line::call_each_replicated`] does.
+    pub(super) async fn call_each_replicated<'a, const N: usize>(
         &self,
         line: &Line,
         calls: impl Iterator<Item = (&'a str, [&'a [u8]; N])> + Clone,
@@ -48,10 +63,11 @@ impl Script {
         for (key, args) in calls.clone() {
             commands.add_command(self.command(line, &[key], &args[..]));
         }
-        let mut answers = line.call_each(&commands, patience).await?;
+        let mut answers = line.call_each_replicated(commands, patience).await?;
         for (answer, (key, args)) in answers.iter_mut().zip(calls) {
             if answer.as_ref().is_err_and(fault::is_script_unknown) {
-                *answer = line.call(&self.in_full(&[key], &args)).await;
+                let again = line.call_replicated(self.in_full(&[key], &args)).await;
+                *answer = again.and_then(|(answer, acknowledged)| acknowledged.map(|()| answer));
             }
         }
         Ok(answers)

@@ -38,6 +38,8 @@ pub(crate) enum Message {
 pub(crate) struct Waiter {
     ttl: Duration,
     wait_until: Option<Instant>,
+    /// Whether it holds a lock when it is told so; else it asks, and the answer counts.
+    trusts_messages: bool,
     ask_at: Instant,
     /// When the last question was sent that was answered, and the last fence at that time.
     queued: Option<(Instant, Fence)>,
@@ -50,10 +52,11 @@ impl Waiter {
     pub(crate) fn new(
         ttl: Duration,
         wait_until: Option<Instant>,
+        trusts_messages: bool,
         now: Instant,
         jitter: u8,
     ) -> Self {
-        Self { ttl, wait_until, ask_at: now, queued: None, jitter }
+        Self { ttl, wait_until, trusts_messages, ask_at: now, queued: None, jitter }
     }
 
     /// How long it pauses when it is the first in the queue, before it asks to be on the safe side.
@@ -87,7 +90,8 @@ impl Waiter {
     pub(crate) fn told(&mut self, message: Message, now: Instant) -> Option<(Instant, Fence)> {
         match (message, self.queued) {
             (Message::Held(fence), Some((sent, last))) if fence > last => {
-                if now.saturating_duration_since(sent) < self.ttl / FRESH {
+                let is_fresh = now.saturating_duration_since(sent) < self.ttl / FRESH;
+                if self.trusts_messages && is_fresh {
                     return Some((sent, fence));
                 }
                 self.ask_at = now;
@@ -108,7 +112,7 @@ mod tests {
 
     fn waiter(ttl: u32, wait: Option<Duration>, jitter: u8) -> (Waiter, Instant) {
         let now = Instant::now();
-        (Waiter::new(MS * ttl, wait.map(|wait| now + wait), now, jitter), now)
+        (Waiter::new(MS * ttl, wait.map(|wait| now + wait), true, now, jitter), now)
     }
 
     fn answer(pause: u32, free_in: Option<u32>, last_fence: u64) -> Queued {
@@ -181,6 +185,15 @@ mod tests {
     }
 
     #[test]
+    fn a_waiter_that_does_not_trust_messages_asks() {
+        let (mut waiter, start) = waiter(3_000, None, 0);
+        waiter.trusts_messages = false;
+        waiter.queued(start, answer(1_000, None, 7), start + MS);
+        assert_eq!(waiter.told(held(8), start + MS * 2), None);
+        assert_eq!(waiter.ask_at(), start + MS * 2);
+    }
+
+    #[test]
     fn a_message_of_an_earlier_time_changes_nothing() {
         let (mut waiter, start) = waiter(3_000, None, 0);
         assert_eq!(waiter.told(held(8), start), None, "nothing has been answered");
@@ -204,7 +217,8 @@ mod tests {
             let ttl = MS * 100 + MS * u32::try_from(below(5_000)).unwrap();
             let start = Instant::now();
             let until = (below(3) == 0).then(|| start + Duration::from_millis(below(3_000)));
-            let mut waiter = Waiter::new(ttl, until, start, u8::try_from(below(256)).unwrap());
+            let jitter = u8::try_from(below(256)).unwrap();
+            let mut waiter = Waiter::new(ttl, until, true, start, jitter);
             let (mut now, mut question) = (start, None);
             for _ in 0..12 {
                 now += Duration::from_millis(below(400));

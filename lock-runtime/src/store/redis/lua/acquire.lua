@@ -3,12 +3,13 @@
 -- ARGV[3]  how long the first in the queue pauses before he asks again; empty: leave the queue
 -- ARGV[4]  the inbox; empty: there is none
 -- ARGV[5]  the last fence number that was seen on this connection
+-- ARGV[6]  the epoch of the server
 -- fence                   granted
 -- {pause, free in, fence} queued: when to ask again, when the lock is free at the latest, and a
 --                         number that all grants up to now are not above
 -- {holder, free in}       busy, and not in the queue (free in -1 ms: it never expires)
 -- {type}                  KEYS[1] is no lock
-local token, ttl, pause, inbox, seen = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, ttl, pause, inbox, seen, epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 if type(holder) == 'table' then
   return {redis.call('TYPE', KEYS[1])}
@@ -16,7 +17,7 @@ end
 local queue = not holder and redis.call('EXISTS', KEYS[2]) == 1
 local fence, failure
 if holder == token or not holder or pause ~= '' then
-  fence, failure = next_fence(seen)
+  fence, failure = next_fence(seen, epoch)
   if not fence then
     return failure
   end

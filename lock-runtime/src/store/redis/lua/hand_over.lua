@@ -24,7 +24,7 @@ if without_end >= (others > now and 1000 or 5000) and redis.call('EXISTS', KEYS[
   return 1
 end
 
-local fence = next_fence(seen)
+local fence = next_fence(seen, epoch)
 local first, first_ttl
 if fence then
   first, first_ttl = next_in_queue(nil, string.format(' held %.0f', fence), now)

@@ -1,0 +1,262 @@
+//! One connection to a server.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, ProtocolVersion, RedisError, Value};
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+use super::answer::unexpected;
+use super::fault;
+use super::server::Common;
+use crate::store::StoreError;
+use crate::{Fence, token};
+
+/// Answers that may be missing in a row before a connection is replaced. A connection into a black
+/// hole shows nothing else, for hours.
+const MAX_DOUBTS: u32 = 2;
+
+/// One connection to a server, which executes commands in the order in which they are sent.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) multiplexed: MultiplexedConnection,
+    pub(super) state: Arc<LineState>,
+    /// Whether the server is to serve a slot that is still being moved to it.
+    asking: bool,
+}
+
+impl Line {
+    pub(super) fn new(multiplexed: MultiplexedConnection, state: Arc<LineState>) -> Self {
+        Self { multiplexed, state, asking: false }
+    }
+
+    /// The same line for one call about a slot that is being moved to its server.
+    pub(super) fn asking(self) -> Self {
+        Self { asking: true, ..self }
+    }
+
+    /// Sends a command and gives its answer.
+    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
+        if self.asking {
+            let mut commands = redis::pipe();
+            commands.cmd("ASKING").add_command(command.clone());
+            let mut answers = self.send(&commands).await?;
+            return answers.pop().unwrap_or_else(|| Err(unexpected(&Value::Nil)));
+        }
+        let answer = self.multiplexed.clone().send_packed_command(command).await;
+        let answer = answer.and_then(Value::extract_error);
+        self.state.take_note(&answer);
+        self.state.check_left()?;
+        answer.map_err(fault::sending)
+    }
+
+    /// Sends a command that writes, and has it acknowledged by as many replicas as the manager asks
+    /// for. Gives its answer, and an error when they have not acknowledged it in time.
+    pub(super) async fn call_replicated(
+        &self,
+        command: Cmd,
+    ) -> Result<(Value, Result<(), StoreError>), StoreError> {
+        let Some(wait) = self.state.common.wait() else {
+            return Ok((self.call(&command).await?, Ok(())));
+        };
+        let mut commands = redis::pipe();
+        if self.asking {
+            commands.cmd("ASKING");
+        }
+        commands.add_command(command).add_command(wait);
+        let mut answers = self.send(&commands).await?;
+        let acknowledged = self.acknowledged(answers.pop());
+        let answer = answers.pop().unwrap_or_else(|| Err(unexpected(&Value::Nil)))?;
+        Ok((answer, acknowledged))
+    }
+
+    /// Sends commands that write together, and gives the answer of each. When that takes longer than
+    /// `patience`, the line is doubted; the answers are awaited all the same. An answer that is not
+    /// acknowledged by as many replicas as the manager asks for is an error.
+    pub(super) async fn call_each_replicated(
+        &self,
+        mut commands: Pipeline,
+        patience: Duration,
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+        let wait = self.state.common.wait();
+        let waits = wait.is_some();
+        if let Some(wait) = wait {
+            commands.add_command(wait);
+        }
+        let mut answers = pin!(self.send(&commands));
+        let mut answers = if let Ok(answers) = timeout(patience, answers.as_mut()).await {
+            answers?
+        } else {
+            self.state.doubts.fetch_add(1, Ordering::Relaxed);
+            answers.await?
+        };
+        if waits && let Err(error) = self.acknowledged(answers.pop()) {
+            let text = error.to_string();
+            for answer in answers.iter_mut().filter(|answer| answer.is_ok()) {
+                *answer = Err(StoreError::Unknown(text.clone().into()));
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Sends commands together and gives the answer of each.
+    pub(super) async fn send(
+        &self,
+        commands: &Pipeline,
+    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+        let answers =
+            self.multiplexed.clone().send_packed_commands(commands, 0, commands.len()).await;
+        self.state.take_note(&answers);
+        self.state.check_left()?;
+        let answers = answers.map_err(fault::sending)?.into_iter().map(|answer| {
+            let answer = answer.extract_error();
+            self.state.take_note(&answer);
+            answer.map_err(fault::sending)
+        });
+        Ok(answers.collect())
+    }
+
+    /// What the answer to `WAIT` says.
+    fn acknowledged(&self, answer: Option<Result<Value, StoreError>>) -> Result<(), StoreError> {
+        let wanted = self.state.common.replicas;
+        match answer.transpose()? {
+            Some(Value::Int(number)) if number >= i64::from(wanted) => Ok(()),
+            Some(Value::Int(number)) => Err(StoreError::Unknown(
+                format!("{number} of {wanted} replicas have acknowledged it in time").into(),
+            )),
+            other => Err(unexpected(&other.unwrap_or(Value::Nil))),
+        }
+    }
+
+    /// The channel on which the server sends messages to those who wait, or an empty name if it
+    /// sends none. Why not is said once.
+    pub(super) async fn inbox(&self) -> Result<&str, StoreError> {
+        let deaf = self.state.deaf.get_or_try_init(|| self.subscribe()).await?;
+        let Some(why) = deaf else { return Ok(&self.state.inbox) };
+        if !self.state.common.said_deaf.swap(true, Ordering::Relaxed) {
+            tracing::warn!("waiters ask again and again, because they get no messages: {why}");
+        }
+        Ok("")
+    }
+
+    /// Subscribes to the inbox. Gives the reason if the server refuses.
+    async fn subscribe(&self) -> Result<Option<String>, StoreError> {
+        let answer = self.multiplexed.clone().subscribe(&self.state.inbox).await;
+        self.state.take_note(&answer);
+        match answer {
+            Ok(()) => Ok(None),
+            Err(error) if error.code().is_some() => Ok(Some(error.to_string())),
+            Err(error) => Err(fault::sending(error)),
+        }
+    }
+
+    /// Whether it has ended or was left; what is sent on it now is not executed, or does not count.
+    pub(super) fn is_broken(&self) -> bool {
+        self.state.broken.load(Ordering::Acquire) || self.state.left.load(Ordering::Acquire)
+    }
+
+    /// Whether it leads to a server that answers, as far as anybody knows.
+    pub(super) fn is_good(&self) -> bool {
+        !self.is_broken() && self.state.doubts.load(Ordering::Relaxed) < MAX_DOUBTS
+    }
+
+    /// The server, as others call it.
+    pub(super) fn address(&self) -> &str {
+        &self.state.address
+    }
+
+    /// The epoch in which its server became the master, for [fences](crate::fence).
+    pub(super) fn epoch(&self) -> &str {
+        &self.state.epoch
+    }
+
+    /// The greatest number of a fence counter that was seen on it: 0 on a new one, which may lead to
+    /// a server that has lost some.
+    pub(super) fn last_fence(&self, counter: u16) -> u64 {
+        self.state.last_fences().get(&counter).copied().unwrap_or_default()
+    }
+
+    pub(super) fn note_fence(&self, counter: u16, fence: Fence) {
+        let mut fences = self.state.last_fences();
+        let last = fences.entry(counter).or_default();
+        *last = fence.get().max(*last);
+    }
+
+    /// Whether `script` was not called on it before.
+    pub(super) fn is_first_call(&self, script: &'static str) -> bool {
+        let mut called = self.state.called.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = called.iter().all(|known| !ptr::eq(*known, script));
+        if is_first {
+            called.push(script);
+        }
+        is_first
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct LineState {
+    pub(super) common: Arc<Common>,
+    address: String,
+    epoch: String,
+    pub(super) broken: AtomicBool,
+    /// Whether its server is the master no more.
+    pub(super) left: AtomicBool,
+    /// Answers that have been missing since the last one that came.
+    doubts: AtomicU32,
+    last_fences: Mutex<BTreeMap<u16, u64>>,
+    /// The scripts that were called on it; a list, because there are few.
+    called: Mutex<Vec<&'static str>>,
+    /// The channel on which the server sends messages to those who wait.
+    inbox: String,
+    /// Why nothing arrives there, if that is so; unknown until somebody waits.
+    deaf: OnceCell<Option<String>>,
+}
+
+impl LineState {
+    pub(super) fn new(
+        common: &Arc<Common>,
+        address: String,
+        epoch: String,
+        protocol: ProtocolVersion,
+    ) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let inbox = format!("{}:{number}", token::process_name());
+        let resp3 = protocol.supports_resp3();
+        let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
+        let (broken, left, doubts, last_fences, called) = Default::default();
+        let (common, deaf) = (Arc::clone(common), OnceCell::new_with(deaf));
+        Self { common, address, epoch, broken, left, doubts, last_fences, called, inbox, deaf }
+    }
+
+    fn last_fences(&self) -> MutexGuard<'_, BTreeMap<u16, u64>> {
+        self.last_fences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_note<T>(&self, answer: &Result<T, RedisError>) {
+        match answer {
+            Err(error) if error.is_timeout() => drop(self.doubts.fetch_add(1, Ordering::Relaxed)),
+            Err(error) if fault::breaks_connection(error) => {
+                self.broken.store(true, Ordering::Release);
+            }
+            _ => self.doubts.store(0, Ordering::Relaxed),
+        }
+    }
+
+    /// An answer of a server that is the master no more does not count, whatever it says.
+    fn check_left(&self) -> Result<(), StoreError> {
+        if self.left.load(Ordering::Acquire) {
+            let Self { address, .. } = self;
+            return Err(StoreError::Disconnected(
+                format!("{address} is the master no more").into(),
+            ));
+        }
+        Ok(())
+    }
+}

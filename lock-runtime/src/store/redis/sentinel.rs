@@ -1,0 +1,183 @@
+//! The master of a service, as the sentinels know it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError,
+    Value, from_redis_value,
+};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::address::{self, SentinelAddress};
+use super::connection::Connections;
+use super::fault::ConnectError;
+use super::survey::survey;
+
+/// The channel on which a sentinel says that a service has another master.
+const SWITCH: &str = "+switch-master";
+/// Pause before a sentinel that went away is followed again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often a sentinel that has nothing to say is asked whether it is still there.
+const PULSE: Duration = Duration::from_secs(10);
+
+/// The sentinels of a service.
+#[derive(Debug)]
+pub(super) struct Sentinel {
+    address: SentinelAddress,
+    timeout: Duration,
+    /// The greatest configuration epoch that was heard of.
+    newest: AtomicU64,
+}
+
+/// The answer of one sentinel.
+#[derive(Debug)]
+struct Master {
+    host: String,
+    port: u16,
+    /// The number of the failover by which it became the master.
+    epoch: u64,
+}
+
+impl Sentinel {
+    pub(super) fn new(address: SentinelAddress, timeout: Duration) -> Self {
+        Self { address, timeout, newest: AtomicU64::new(0) }
+    }
+
+    /// How to connect to the master; the address is not its own.
+    pub(super) fn master_settings(&self) -> &ConnectionInfo {
+        &self.address.master
+    }
+
+    /// How to connect to the master, and its epoch: what the sentinel knows that knows the latest
+    /// failover, of those that answer first.
+    pub(super) async fn master(&self) -> Result<(ConnectionInfo, u64), ConnectError> {
+        let SentinelAddress { sentinels, service, master } = &self.address;
+        let ask = |sentinel: &ConnectionInfo| ask(sentinel.clone(), service.clone(), self.timeout);
+        let (answers, errors) = survey(sentinels.iter().map(ask)).await;
+        let by_majority = answers.len() > sentinels.len() / 2;
+        let is_known = answers.is_empty() || answers.iter().any(Option::is_some);
+        let Some(found) = answers.into_iter().flatten().max_by_key(|master| master.epoch) else {
+            let error =
+                errors.into_iter().next().map_or_else(String::new, |error| format!(": {error}"));
+            return Err(if is_known {
+                ConnectError::NoMaster(format!("no sentinel answers{error}"))
+            } else {
+                ConnectError::NoService(format!(
+                    "the sentinels know no service `{service}`; its name stands behind the hosts of the URL"
+                ))
+            });
+        };
+        // Alone, it may be one that was cut off before the last failover.
+        if !by_majority && found.epoch < self.newest.load(Ordering::Relaxed) {
+            let why = "fewer than half of the sentinels answer, and they know an older master";
+            return Err(ConnectError::NoMaster(why.into()));
+        }
+        self.newest.store(found.epoch, Ordering::Relaxed);
+        Ok((address::at(master, &found.host, found.port), found.epoch))
+    }
+
+    /// Leaves a master at once when a sentinel says that there is another, on the runtime that this is
+    /// called on and as long as it or `connections` live.
+    pub(super) fn follow(&self, connections: &Arc<Connections>) {
+        for sentinel in &self.address.sentinels {
+            let (sentinel, service) = (sentinel.clone(), self.address.service.clone());
+            let (connections, timeout) = (Arc::downgrade(connections), self.timeout);
+            tokio::spawn(async move {
+                while connections.strong_count() > 0 {
+                    // What went wrong does not matter: there are others, and it is tried again.
+                    let _ = listen(&sentinel, &service, timeout, &connections).await;
+                    sleep(PAUSE).await;
+                }
+            });
+        }
+    }
+
+    /// Whether there was a later failover than that of a master.
+    fn is_behind(&self, master: &Master) -> bool {
+        master.epoch > self.newest.load(Ordering::Relaxed)
+    }
+}
+
+/// Asks a sentinel for the master of a service, if it knows the service.
+///
+/// While a failover goes on, it gives the address of the new master as soon as it has raised the
+/// epoch, so the two belong together.
+async fn ask(
+    sentinel: ConnectionInfo,
+    service: String,
+    timeout: Duration,
+) -> Result<Option<Master>, RedisError> {
+    let mut connection = connect(&sentinel, AsyncConnectionConfig::new(), timeout).await?;
+    let mut questions = redis::pipe();
+    questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&service);
+    questions.cmd("SENTINEL").arg("MASTER").arg(&service);
+    let answers = connection.send_packed_commands(&questions, 0, 2).await?;
+    let Ok([address, details]) = <[Value; 2]>::try_from(answers) else { return Ok(None) };
+    let Some((host, port)) = from_redis_value::<Option<(String, u16)>>(address.extract_error()?)?
+    else {
+        return Ok(None);
+    };
+    let details: BTreeMap<String, String> = from_redis_value(details.extract_error()?)?;
+    let epoch = details.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
+    Ok(Some(Master { host, port, epoch }))
+}
+
+/// Follows a sentinel until it goes away.
+async fn listen(
+    sentinel: &ConnectionInfo,
+    service: &str,
+    limit: Duration,
+    connections: &Weak<Connections>,
+) -> Result<(), RedisError> {
+    let (events, mut heard) = mpsc::unbounded_channel();
+    let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+        let event = match (push.kind, push.data.as_slice()) {
+            (PushKind::Message, [_, Value::BulkString(text)]) => {
+                Some(String::from_utf8_lossy(text).into_owned())
+            }
+            (PushKind::Disconnection, _) => None,
+            _ => return Ok(()),
+        };
+        events.send(event).map_err(|_| redis::aio::SendError)
+    });
+    let mut connection = connect(sentinel, config, limit).await?;
+    connection.subscribe(SWITCH).await?;
+    // It may have been said before somebody listened.
+    if let Some(master) = ask(sentinel.clone(), service.to_owned(), limit).await?
+        && let Some(connections) = connections.upgrade()
+        && connections.server().sentinel().is_some_and(|sentinel| sentinel.is_behind(&master))
+    {
+        let address = format!("{}:{}", master.host, master.port);
+        connections.leave(|line| line != address);
+    }
+    loop {
+        match timeout(PULSE, heard.recv()).await {
+            Ok(Some(Some(event))) => {
+                let Some(connections) = connections.upgrade() else { return Ok(()) };
+                if let [of, host, port, ..] = event.split(' ').collect::<Vec<_>>()[..]
+                    && of == service
+                {
+                    connections.leave(|line| line == format!("{host}:{port}"));
+                }
+            }
+            Ok(_) => return Ok(()),
+            Err(_) => drop(connection.send_packed_command(&redis::cmd("PING")).await?),
+        }
+    }
+}
+
+async fn connect(
+    sentinel: &ConnectionInfo,
+    config: AsyncConnectionConfig,
+    timeout: Duration,
+) -> Result<MultiplexedConnection, RedisError> {
+    let config = config.set_connection_timeout(Some(timeout)).set_response_timeout(Some(timeout));
+    let settings = sentinel.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let client = Client::open(sentinel.clone().set_redis_settings(settings))?;
+    client.get_multiplexed_async_connection_with_config(&config).await
+}

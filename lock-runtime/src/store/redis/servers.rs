@@ -1,0 +1,94 @@
+//! Which server keeps a lock.
+
+use std::sync::Arc;
+
+use super::cluster::Cluster;
+use super::connection::Connections;
+use super::fault;
+use super::line::Line;
+use super::names::Names;
+use crate::Key;
+use crate::store::StoreError;
+
+/// The servers of one manager.
+#[derive(Debug)]
+pub(super) enum Servers {
+    /// One server, or the one that the sentinels call the master.
+    One(Arc<Connections>),
+    /// A cluster, in which each key has its server.
+    Cluster(Cluster),
+}
+
+impl Servers {
+    /// A line to the server that keeps `key`.
+    pub(super) async fn line(&self, key: &Key) -> Result<Line, StoreError> {
+        match self {
+            Self::One(server) => server.line().await,
+            Self::Cluster(cluster) => cluster.line(key).await,
+        }
+    }
+
+    /// A line to each server.
+    pub(super) async fn lines(&self) -> Result<Vec<Line>, StoreError> {
+        match self {
+            Self::One(server) => Ok(vec![server.line().await?]),
+            Self::Cluster(cluster) => cluster.lines().await,
+        }
+    }
+
+    /// Where to send a command about `key` again, if its answer on `line` redirects it.
+    pub(super) async fn redirected(
+        &self,
+        key: &Key,
+        line: &Line,
+        error: &StoreError,
+    ) -> Result<Option<Line>, StoreError> {
+        match self {
+            Self::One(_) => Ok(None),
+            Self::Cluster(cluster) => cluster.redirected(key, line, error).await,
+        }
+    }
+
+    /// The same error; where there are several servers, with the address of the one that gave it.
+    pub(super) fn located(&self, line: &Line, error: StoreError) -> StoreError {
+        match self {
+            Self::One(server) if server.server().sentinel().is_none() => error,
+            _ => fault::at(line.address(), error),
+        }
+    }
+
+    /// The names of the keys that belong to a lock.
+    pub(super) fn names(&self, key: &Key) -> Names {
+        match self {
+            Self::One(_) => Names::of(key),
+            Self::Cluster(_) => Names::in_cluster(key),
+        }
+    }
+
+    /// The epoch in which the server at the end of `line` became the master, as the scripts expect it.
+    pub(super) fn epoch<'a>(&self, line: &'a Line) -> &'a str {
+        match self {
+            Self::One(_) => line.epoch(),
+            Self::Cluster(_) => "cluster",
+        }
+    }
+
+    /// Tells servers apart.
+    pub(super) fn shard(&self, key: &Key) -> u64 {
+        match self {
+            Self::One(_) => 0,
+            Self::Cluster(cluster) => cluster.shard(key),
+        }
+    }
+
+    /// Connects before that is needed in a hurry, and follows changes from now on, on the runtime that
+    /// this is called on.
+    pub(super) async fn prepare(&self) -> Result<(), StoreError> {
+        if let Self::One(server) = self
+            && let Some(sentinel) = server.server().sentinel()
+        {
+            sentinel.follow(server);
+        }
+        self.lines().await.map(drop)
+    }
+}

@@ -1,0 +1,86 @@
+//! The slots of a Redis Cluster, which keeps each key on the server that owns the key's slot.
+
+use std::sync::LazyLock;
+
+/// A slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot(u16);
+
+impl Slot {
+    pub(super) const COUNT: u16 = 16_384;
+
+    #[cfg(test)]
+    pub(super) fn numbered(number: u16) -> Self {
+        Self(number)
+    }
+
+    /// The slot of a key: of what stands in its first braces, if there is something; else of all.
+    pub(super) fn of(key: &str) -> Self {
+        Self(crc16(hash_tag(key).unwrap_or(key).as_bytes()) % Self::COUNT)
+    }
+
+    pub(super) fn number(self) -> u16 {
+        self.0
+    }
+
+    /// A short text of this slot. In braces, it takes any key there.
+    pub(super) fn tag(self) -> u32 {
+        static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
+            let mut tags = vec![None; Slot::COUNT.into()];
+            let mut missing = Slot::COUNT;
+            for number in 0.. {
+                let tag = &mut tags[usize::from(Slot::of(&number.to_string()).0)];
+                if tag.is_none() {
+                    *tag = Some(number);
+                    missing -= 1;
+                }
+                if missing == 0 {
+                    break;
+                }
+            }
+            tags.into_iter().flatten().collect()
+        });
+        TAGS[usize::from(self.0)]
+    }
+}
+
+/// What Redis Cluster looks at instead of the whole key.
+pub(super) fn hash_tag(key: &str) -> Option<&str> {
+    let (tag, _) = key.split_once('{')?.1.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+/// The CRC of the XMODEM protocol, as the specification of Redis Cluster has it.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
+            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of the specification, and slots that a server gave.
+    #[test]
+    fn slots_are_those_of_redis() {
+        assert_eq!(crc16(b"123456789"), 0x31C3);
+        let slots = [("", 0), ("foo", 12_182), ("{foo}bar", 12_182), ("order:42", 8_691)];
+        for (key, slot) in slots {
+            assert_eq!(Slot::of(key), Slot(slot), "{key}");
+        }
+        assert_eq!(Slot::of("a{}b"), Slot(crc16(b"a{}b") % Slot::COUNT));
+        assert_eq!(Slot::of("}{"), Slot(crc16(b"}{") % Slot::COUNT));
+    }
+
+    #[test]
+    fn a_tag_of_each_slot_is_short_and_leads_there() {
+        for number in 0..Slot::COUNT {
+            let tag = format!("{{{}}}x", Slot(number).tag());
+            assert!(tag.len() <= 9, "{tag}");
+            assert_eq!(Slot::of(&tag), Slot(number));
+        }
+    }
+}
