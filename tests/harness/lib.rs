@@ -1,6 +1,7 @@
 //! Real servers for tests, and the means to watch them and to get in their way.
 //!
 //! - [`Server`] is a `redis-server` process of the test's own.
+//! - [`Sentinels`] is a master with replicas and sentinels, [`Cluster`] a Redis Cluster.
 //! - [`Postgres`] is a PostgreSQL of the test's own, for what a lock protects.
 //! - [`Proxy`] stands between a client and a server and delays, holds, loses or cuts.
 //! - [`CommandLog`] records what a server was asked to do.
@@ -15,6 +16,7 @@
 
 mod child;
 mod clock;
+mod cluster;
 mod command_log;
 mod entry;
 mod eventually;
@@ -23,16 +25,19 @@ mod journal;
 mod port;
 mod postgres;
 mod proxy;
+mod sentinels;
 mod server;
 mod spawn;
 mod url;
 
 pub use child::Child;
 pub use clock::Clock;
+pub use cluster::Cluster;
 pub use command_log::CommandLog;
 pub use entry::Entry;
 pub use eventually::eventually;
 pub use install::{npm, pip};
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
+pub use sentinels::Sentinels;
 pub use server::{Server, ServerBuilder};

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
+use redis::{AsyncConnectionConfig, Client, RedisResult};
 use tempfile::TempDir;
 
 use crate::url::url;
@@ -18,6 +18,7 @@ use crate::{Child, CommandLog, port};
 
 const CONFIG: &str = "redis.conf";
 const READY: &str = "Ready to accept connections";
+const SENTINEL_READY: &str = "Sentinel ID is";
 const TAKEN: &str = "Address already in use";
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -32,6 +33,8 @@ pub struct Server {
     addr: SocketAddr,
     dir: TempDir,
     password: Option<String>,
+    /// What it prints when it can be used.
+    ready: &'static str,
 }
 
 /// What a [`Server`] is started with.
@@ -41,6 +44,7 @@ pub struct ServerBuilder {
     command: Option<Command>,
     config: String,
     password: Option<String>,
+    is_sentinel: bool,
 }
 
 impl Server {
@@ -97,14 +101,14 @@ impl Server {
     ///
     /// If the server does not answer.
     pub async fn connection(&self) -> MultiplexedConnection {
+        self.try_connection().await.expect("the server answers")
+    }
+
+    pub(crate) async fn try_connection(&self) -> RedisResult<MultiplexedConnection> {
         let patient = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(10)))
             .set_response_timeout(Some(Duration::from_secs(10)));
-        Client::open(self.url())
-            .expect("the URL is valid")
-            .get_multiplexed_async_connection_with_config(&patient)
-            .await
-            .expect("the server answers")
+        Client::open(self.url())?.get_multiplexed_async_connection_with_config(&patient).await
     }
 
     /// Starts to record every command that the server runs.
@@ -153,7 +157,7 @@ impl Server {
     /// If it does not start, for example because the port was taken meanwhile.
     pub async fn restart(&mut self) {
         self.kill();
-        self.child = launch(&self.command)
+        self.child = launch(&self.command, self.ready)
             .await
             .unwrap_or_else(|output| panic!("{} does not start again:\n{output}", self.addr));
     }
@@ -163,6 +167,12 @@ impl ServerBuilder {
     /// Starts another program, which understands the same configuration file.
     pub fn command(mut self, command: Command) -> Self {
         self.command = Some(command);
+        self
+    }
+
+    /// Starts a sentinel.
+    pub(crate) fn sentinel(mut self) -> Self {
+        self.is_sentinel = true;
         self
     }
 
@@ -187,16 +197,17 @@ impl ServerBuilder {
     pub async fn start(mut self) -> Server {
         let dir = TempDir::with_prefix("redis-").expect("a folder can be made");
         let mut command = self.command.take().unwrap_or_else(redis_server);
-        command.arg(dir.path().join(CONFIG));
+        command.arg(dir.path().join(CONFIG)).args(self.is_sentinel.then_some("--sentinel"));
+        let ready = if self.is_sentinel { SENTINEL_READY } else { READY };
         let mut retries = 0..10;
         loop {
             let addr = port::free();
             let config = self.config_file(addr.port(), dir.path());
             fs::write(dir.path().join(CONFIG), config).expect("the folder can be written to");
-            match launch(&command).await {
+            match launch(&command, ready).await {
                 Ok(child) => {
                     let password = self.password;
-                    return Server { command, child, addr, dir, password };
+                    return Server { command, child, addr, dir, password, ready };
                 }
                 // Somebody else was faster; our own process has ended.
                 Err(output) if output.contains(TAKEN) && retries.next().is_some() => {}
@@ -207,16 +218,17 @@ impl ServerBuilder {
 
     fn config_file(&self, port: u16, dir: &Path) -> String {
         let (dir, config) = (dir.display(), &self.config);
-        format!("bind 127.0.0.1\nport {port}\ndir \"{dir}\"\nsave \"\"\n{config}")
+        let save = if self.is_sentinel { "" } else { "save \"\"\n" };
+        format!("bind 127.0.0.1\nport {port}\ndir \"{dir}\"\n{save}{config}")
     }
 }
 
 /// A server that is ready, or what it printed instead.
 ///
 /// Its own output says so: whoever else answers on the port would not be taken for it.
-async fn launch(command: &Command) -> Result<Child, String> {
+async fn launch(command: &Command, ready: &str) -> Result<Child, String> {
     let child = Child::spawn(command);
-    match child.find_line(READY, START_LIMIT).await {
+    match child.find_line(ready, START_LIMIT).await {
         Some(_) => Ok(child),
         None => Err(child.lines().join("\n")),
     }

@@ -121,10 +121,11 @@ impl RedisStore {
         if let Some(found) = field("connected_slaves").and_then(|number| number.parse().ok())
             && wanted > found
         {
-            return Err(StoreError::Refused(
-                format!("it has {found} replicas, and `replicas` asks for {wanted}; start more, or ask for fewer")
-                    .into(),
-            ));
+            let missing = format!(
+                "it has {found} of the {wanted} replicas that `replicas` asks for; \
+                 start more, or ask for fewer"
+            );
+            return Err(StoreError::Refused(missing.into()));
         }
         let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
         if let Some(policy) = policy
@@ -159,7 +160,7 @@ impl RedisStore {
     /// Asks for the lock until it is granted or the time to wait is over.
     async fn wait_for(&self, claim: &Claim) -> Result<Acquired, StoreError> {
         let Claim { token, ttl, wait_until, .. } = *claim;
-        let trusts_messages = self.common.replicas == 0;
+        let trusts_messages = self.servers.messages_count() && self.common.replicas == 0;
         let jitter = token.seed().to_be_bytes()[0];
         let mut waiter = Waiter::new(ttl, wait_until, trusts_messages, Instant::now(), jitter);
         loop {

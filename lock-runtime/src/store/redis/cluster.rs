@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{ConnectionInfo, Value, from_redis_value};
@@ -26,7 +26,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
     common: Arc<Common>,
-    map: RwLock<Map>,
+    map: Mutex<Map>,
     /// Whether the map may be out of date.
     stale: AtomicBool,
     /// Held while the map is made anew.
@@ -92,17 +92,17 @@ impl Cluster {
     pub(super) async fn line(&self, key: &Key) -> Result<Line, StoreError> {
         self.refresh_if_stale().await?;
         let slot = Slot::of(key.as_str());
-        let node = self.map().owner(slot).map(|owner| (owner.to_owned(), self.node(owner)));
-        let Some((address, node)) = node else {
+        let owner = self.map().owner(slot).map(str::to_owned);
+        let Some(owner) = owner else {
             self.stale.store(true, Ordering::Relaxed);
             let number = slot.number();
             return Err(StoreError::NotExecuted(
                 format!("no server of the cluster has slot {number}").into(),
             ));
         };
-        node.line().await.map_err(|error| {
+        self.node(&owner).line().await.map_err(|error| {
             self.stale.store(true, Ordering::Relaxed);
-            fault::at(&address, error)
+            fault::at(&owner, error)
         })
     }
 
@@ -122,7 +122,7 @@ impl Cluster {
         match redirection {
             Redirection::Moved(address) => {
                 let address = complete(&address, line.address());
-                self.map_mut().set_owner(Slot::of(key.as_str()), &address);
+                self.map().set_owner(Slot::of(key.as_str()), &address);
                 self.node(&address).line().await.map(Some)
             }
             Redirection::Ask(address) => {
@@ -164,23 +164,18 @@ impl Cluster {
         Ok(lines)
     }
 
-    fn map(&self) -> std::sync::RwLockReadGuard<'_, Map> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn map_mut(&self) -> std::sync::RwLockWriteGuard<'_, Map> {
-        self.map.write().unwrap_or_else(PoisonError::into_inner)
+    fn map(&self) -> MutexGuard<'_, Map> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connections to the server at an address.
     fn node(&self, address: &str) -> Arc<Connections> {
-        if let Some(node) = self.map().nodes.get(address) {
-            return Arc::clone(node);
-        }
-        let (host, port) = split(address).unwrap_or((address, 6_379));
-        let place = Place::Fixed(address::at(&self.seeds[0], host, port).into());
-        let node = || Arc::new(Connections::new(place, Arc::clone(&self.common)));
-        Arc::clone(self.map_mut().nodes.entry(address.to_owned()).or_insert_with(node))
+        let node = || {
+            let (host, port) = split(address).unwrap_or((address, 6_379));
+            let place = Place::Fixed(address::at(&self.seeds[0], host, port).into());
+            Arc::new(Connections::new(place, Arc::clone(&self.common)))
+        };
+        Arc::clone(self.map().nodes.entry(address.to_owned()).or_insert_with(node))
     }
 
     async fn refresh_if_stale(&self) -> Result<(), StoreError> {
@@ -212,10 +207,11 @@ impl Cluster {
             let nobody = || StoreError::NotExecuted("no server of the cluster answers".into());
             return Err(errors.into_iter().next().unwrap_or_else(nobody));
         };
-        let owned = ranges.iter().map(|(first, last, owner)| (*first, (*last, owner.clone())));
-        self.map_mut().ranges = owned.collect();
         let in_use = |address: &String| ranges.iter().any(|(_, _, owner)| owner == address);
-        self.map_mut().nodes.retain(|address, _| in_use(address));
+        let mut map = self.map();
+        map.nodes.retain(|address, _| in_use(address));
+        map.ranges =
+            ranges.into_iter().map(|(first, last, owner)| (first, (last, owner))).collect();
         Ok(())
     }
 }

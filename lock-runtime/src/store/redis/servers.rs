@@ -65,6 +65,18 @@ impl Servers {
         }
     }
 
+    /// Whether a message that the lock was handed over means just that. The servers of a cluster pass
+    /// messages on to each other, also one that a server has sent to a waiter which it then took for
+    /// dead, because the waiter listens elsewhere. Messages of a shard stay there, but when a slot moves
+    /// its server ends the subscription unasked, which the `redis` crate takes for an answer to a
+    /// command.
+    pub(super) fn messages_count(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Cluster(_) => false,
+        }
+    }
+
     /// The epoch in which the server at the end of `line` became the master, as the scripts expect it.
     pub(super) fn epoch<'a>(&self, line: &'a Line) -> &'a str {
         match self {

@@ -1,0 +1,228 @@
+//! A Redis Cluster of the test's own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, cmd};
+
+use crate::{Server, ServerBuilder, eventually};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const SLOTS: u16 = 16_384;
+const MASTERS: usize = 3;
+
+/// Three masters, and after them the replica of each.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Server>,
+    ids: Vec<String>,
+}
+
+impl Cluster {
+    /// Starts one in which a node is held for dead after a second.
+    ///
+    /// # Panics
+    ///
+    /// If it is not well within 30 seconds.
+    pub async fn start() -> Self {
+        Self::start_with(|server| server).await
+    }
+
+    /// Starts one with other settings of its servers.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    pub async fn start_with(settings: impl Fn(ServerBuilder) -> ServerBuilder) -> Self {
+        let mut nodes = Vec::new();
+        for _ in 0..2 * MASTERS {
+            let node = Server::builder().config("cluster-enabled yes");
+            let node =
+                node.config("cluster-node-timeout 1000").config("repl-ping-replica-period 1");
+            nodes.push(settings(node).start().await);
+        }
+        let mut cluster = Self { nodes, ids: Vec::new() };
+        for node in 0..cluster.nodes.len() {
+            cluster.ids.push(cluster.ask(node, "CLUSTER MYID").await);
+            let port = cluster.nodes[0].port();
+            cluster.run(node, &format!("CLUSTER MEET 127.0.0.1 {port}")).await;
+        }
+        for master in 0..MASTERS {
+            let share = |number: usize| usize::from(SLOTS) * number / MASTERS;
+            let (first, last) = (share(master), share(master + 1) - 1);
+            cluster.run(master, &format!("CLUSTER ADDSLOTSRANGE {first} {last}")).await;
+        }
+        for replica in MASTERS..cluster.nodes.len() {
+            let master = cluster.ids[replica - MASTERS].clone();
+            eventually("the replica knows its master", LIMIT, async || {
+                let replicate = format!("CLUSTER REPLICATE {master}");
+                cluster.try_run(replica, &replicate).await.is_ok()
+            })
+            .await;
+        }
+        cluster.well().await;
+        cluster
+    }
+
+    /// Waits until all nodes agree that all is well, and all replicas are up to date.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 30 seconds.
+    pub async fn well(&self) {
+        eventually("the cluster is well", LIMIT, async || {
+            for node in 0..self.nodes.len() {
+                let info: String = self.ask(node, "CLUSTER INFO").await;
+                let role: String = self.ask(node, "INFO replication").await;
+                let known = format!("cluster_known_nodes:{}\r\n", self.nodes.len());
+                let is_well = info.contains("cluster_state:ok") && info.contains(&known);
+                let in_sync = if role.contains("role:master") {
+                    role.contains("connected_slaves:1")
+                } else {
+                    role.contains("master_link_status:up")
+                };
+                if !is_well || !in_sync {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+    }
+
+    /// The URL with the addresses of the masters it began with.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.nodes[..MASTERS].iter().map(|n| n.addr().to_string()).collect();
+        format!("redis-cluster://{}", hosts.join(","))
+    }
+
+    /// Its nodes: the masters it began with, then their replicas.
+    #[must_use]
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// The node that serves a key, as the others of them see it.
+    ///
+    /// # Panics
+    ///
+    /// If no node answers.
+    pub async fn owner(&self, key: &str) -> usize {
+        let mut owners = BTreeMap::<usize, usize>::new();
+        for node in 0..self.nodes.len() {
+            if let Some(owner) = self.owner_by(node, key).await {
+                *owners.entry(owner).or_default() += 1;
+            }
+        }
+        let owner = owners.into_iter().max_by_key(|(_, count)| *count);
+        owner.expect("somebody serves the key").0
+    }
+
+    async fn owner_by(&self, node: usize, key: &str) -> Option<usize> {
+        let slot: u16 = self.try_ask(node, &format!("CLUSTER KEYSLOT {key}")).await.ok()?;
+        let slots: Vec<Vec<redis::Value>> = self.try_ask(node, "CLUSTER SLOTS").await.ok()?;
+        for range in slots {
+            let first = u16::from_redis_value_ref(&range[0]).ok()?;
+            let last = u16::from_redis_value_ref(&range[1]).ok()?;
+            if (first..=last).contains(&slot) {
+                let (_, port, ..): (String, u16, String, redis::Value) =
+                    FromRedisValue::from_redis_value_ref(&range[2]).ok()?;
+                return self.nodes.iter().position(|node| node.port() == port);
+            }
+        }
+        None
+    }
+
+    /// Makes a replica the master, in agreement with the master it has, or without asking it.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 30 seconds.
+    pub async fn fail_over(&self, replica: usize, how: &str) {
+        let command = format!("CLUSTER FAILOVER {how}");
+        self.run(replica, command.trim_end()).await;
+        eventually("the replica is the master", LIMIT, async || {
+            let role: String = self.ask(replica, "INFO replication").await;
+            role.contains("role:master")
+        })
+        .await;
+    }
+
+    /// Begins to move the slot of `key` from one node to another: keys that are not there any more
+    /// are asked for at the other one.
+    ///
+    /// # Panics
+    ///
+    /// If the nodes refuse.
+    pub async fn begin_move(&self, key: &str, from: usize, to: usize) {
+        let slot: u16 = self.ask(from, &format!("CLUSTER KEYSLOT {key}")).await;
+        self.run(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await;
+        self.run(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await;
+    }
+
+    /// Moves all keys in the slot of `key`.
+    ///
+    /// # Panics
+    ///
+    /// If the nodes refuse.
+    pub async fn move_keys(&self, key: &str, from: usize, to: usize) {
+        let slot: u16 = self.ask(from, &format!("CLUSTER KEYSLOT {key}")).await;
+        let port = self.nodes[to].port();
+        loop {
+            let question = format!("CLUSTER GETKEYSINSLOT {slot} 10");
+            let keys: Vec<String> = self.ask(from, &question).await;
+            let Some(key) = keys.first() else { return };
+            self.run(from, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).await;
+        }
+    }
+
+    /// Ends a move: the slot belongs to the other node.
+    ///
+    /// # Panics
+    ///
+    /// If the nodes refuse.
+    pub async fn end_move(&self, key: &str, from: usize, to: usize) {
+        let slot: u16 = self.ask(from, &format!("CLUSTER KEYSLOT {key}")).await;
+        for node in [to, from] {
+            self.run(node, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await;
+        }
+    }
+
+    /// Runs a command whose arguments have no spaces on a node.
+    ///
+    /// # Panics
+    ///
+    /// If the node does not do it.
+    pub async fn run(&self, node: usize, command: &str) {
+        self.try_run(node, command).await.unwrap_or_else(|error| panic!("{command}: {error}"));
+    }
+
+    async fn try_run(&self, node: usize, command: &str) -> redis::RedisResult<()> {
+        self.try_ask::<redis::Value>(node, command).await.map(drop)
+    }
+
+    /// Asks a node with a command whose arguments have no spaces.
+    ///
+    /// # Panics
+    ///
+    /// If the node does not answer.
+    pub async fn ask<T: FromRedisValue>(&self, node: usize, command: &str) -> T {
+        self.try_ask(node, command).await.unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    async fn try_ask<T: FromRedisValue>(
+        &self,
+        node: usize,
+        command: &str,
+    ) -> redis::RedisResult<T> {
+        let mut connection: MultiplexedConnection = self.nodes[node].try_connection().await?;
+        let mut words = command.split(' ');
+        let mut command = cmd(words.next().unwrap_or_default());
+        for word in words {
+            command.arg(word);
+        }
+        command.query_async(&mut connection).await
+    }
+}

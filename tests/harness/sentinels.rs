@@ -1,0 +1,163 @@
+//! A master with replicas, and sentinels, of the test's own.
+
+use std::time::Duration;
+
+use redis::{Client, FromRedisValue, cmd};
+
+use crate::{Server, ServerBuilder, eventually};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const SENTINELS: usize = 3;
+const REPLICAS: usize = 2;
+
+/// Three sentinels, and three servers of which one is the master.
+#[derive(Debug)]
+pub struct Sentinels {
+    watchers: Vec<Server>,
+    servers: Vec<Server>,
+    service: String,
+}
+
+impl Sentinels {
+    /// Starts some, for which a master is down after a second.
+    ///
+    /// # Panics
+    ///
+    /// If they do not all know each other within 30 seconds.
+    pub async fn start(service: &str) -> Self {
+        Self::start_with(service, |server| server).await
+    }
+
+    /// Starts some with other settings of the servers.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    pub async fn start_with(
+        service: &str,
+        settings: impl Fn(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
+        let server = || settings(Server::builder().config("repl-ping-replica-period 1"));
+        let mut servers = vec![server().start().await];
+        let master = servers[0].port();
+        for _ in 0..REPLICAS {
+            let replica = server().config(&format!("replicaof 127.0.0.1 {master}"));
+            servers.push(replica.start().await);
+        }
+        let mut sentinels = Vec::new();
+        for _ in 0..SENTINELS {
+            let sentinel = Server::builder()
+                .sentinel()
+                .config(&format!("sentinel monitor {service} 127.0.0.1 {master} 2"))
+                .config(&format!("sentinel down-after-milliseconds {service} 1000"))
+                .config(&format!("sentinel failover-timeout {service} 3000"));
+            sentinels.push(sentinel.start().await);
+        }
+        let all = Self { watchers: sentinels, servers, service: service.to_owned() };
+        all.well().await;
+        all
+    }
+
+    /// Waits until all sentinels know all the others, and all servers are up to date.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 30 seconds.
+    pub async fn well(&self) {
+        let known = format!("status=ok,address=127.0.0.1:{}", self.master().await.port());
+        let known = format!("{known},slaves={REPLICAS},sentinels={SENTINELS}");
+        eventually("the sentinels know all", LIMIT, async || {
+            for sentinel in &self.watchers {
+                let info: String = ask(sentinel, &["INFO", "sentinel"]).await.unwrap_or_default();
+                if !info.contains(&known) {
+                    return false;
+                }
+            }
+            let info: String =
+                ask(self.master().await, &["INFO", "replication"]).await.unwrap_or_default();
+            info.matches("state=online").count() == REPLICAS
+        })
+        .await;
+    }
+
+    /// The URL with the addresses of the sentinels.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.watchers.iter().map(|s| s.addr().to_string()).collect();
+        format!("redis-sentinel://{}/{}", hosts.join(","), self.service)
+    }
+
+    /// The sentinels.
+    #[must_use]
+    pub fn sentinels(&self) -> &[Server] {
+        &self.watchers
+    }
+
+    /// The servers; the first one is the master in the beginning.
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// The server that most sentinels call the master.
+    ///
+    /// # Panics
+    ///
+    /// If none answers.
+    pub async fn master(&self) -> &Server {
+        let mut ports = Vec::new();
+        for sentinel in &self.watchers {
+            let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.service];
+            if let Ok((_, port)) = ask::<(String, u16)>(sentinel, &question).await {
+                ports.push(port);
+            }
+        }
+        let count = |server: &&Server| ports.iter().filter(|port| **port == server.port()).count();
+        self.servers.iter().max_by_key(count).expect("there are servers")
+    }
+
+    /// Has the sentinels make another server the master, though the old one is well, and waits until
+    /// they all say so.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 30 seconds.
+    pub async fn fail_over(&self) {
+        let before = self.master().await.port();
+        eventually("a sentinel begins a failover", LIMIT, async || {
+            let command = ["SENTINEL", "FAILOVER", &self.service];
+            ask::<redis::Value>(&self.watchers[0], &command).await.is_ok()
+        })
+        .await;
+        self.switched(before).await;
+    }
+
+    /// Waits until all sentinels that answer say that the master is another one than that with the
+    /// port `before`.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 30 seconds.
+    pub async fn switched(&self, before: u16) {
+        eventually("the sentinels name another master", LIMIT, async || {
+            for sentinel in &self.watchers {
+                let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.service];
+                let answer = ask::<(String, u16)>(sentinel, &question).await;
+                if answer.is_ok_and(|(_, port)| port == before) {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+    }
+}
+
+/// Asks a sentinel, which does not do all that connections for tests do at first.
+async fn ask<T: FromRedisValue>(server: &Server, words: &[&str]) -> redis::RedisResult<T> {
+    let client = Client::open(server.url())?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    let mut command = cmd(words[0]);
+    command.arg(&words[1..]);
+    command.query_async(&mut connection).await
+}
