@@ -54,6 +54,8 @@ impl LockManager {
     /// | `redis://[user:password@]host[:port][/database]` | Redis, also Valkey |
     /// | `rediss://…` | the same over TLS, with the feature `tls` |
     /// | `redis+unix:///path/to/socket[?db=1]` | the same over a Unix socket |
+    /// | `redis-sentinel://[user:password@]host[:port],…/service[/database]` | the master that these sentinels name; `rediss-sentinel://…` over TLS |
+    /// | `redis-cluster://[user:password@]host[:port],…` | a Redis Cluster, of which these are some servers; `rediss-cluster://…` over TLS |
     /// | `memory://` | this process only, for tests and local runs; each manager has its own |
     ///
     /// # Errors

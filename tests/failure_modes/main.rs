@@ -68,8 +68,8 @@ fn ids(name: &str) -> impl Iterator<Item = u8> {
 fn table(tests: &BTreeMap<u8, Vec<(String, String)>>) -> String {
     let mut text = String::from(
         "# What can go wrong\n\n\
-         What a lock on one Redis server promises in each case, and the tests that show it on a real \
-         server. This page is made by `UPDATE=1 cargo test -p tests --test failure_modes` from the \
+         What a lock in Redis promises in each case, and the tests that show it on real servers. \
+         This page is made by `UPDATE=1 cargo test -p tests --test failure_modes` from the \
          names of the tests.\n\n\
          - **kept**: the lock does what is said by itself.\n\
          - **ttl**: only the time to live ends it.\n\

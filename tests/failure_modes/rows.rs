@@ -1,4 +1,4 @@
-//! The catalogue of what can go wrong with a lock on one Redis server.
+//! The catalogue of what can go wrong with a lock in Redis.
 
 /// One thing that can go wrong.
 pub(crate) struct Row {
@@ -106,6 +106,18 @@ pub(crate) const ROWS: &[Row] = &[
     row(70, Kept, "two bodies wait for each other's locks", "the wait ends by itself"),
     row(71, Yours, "two services use different servers or databases", "both stand in each error, and in the name of the store"),
     row(72, Kept, "a connection is replaced", "the new one uses the database of the URL"),
+    row(73, Fence, "the master dies before a replica has the lock", "it may be granted twice, unless replicas have to acknowledge it; fences grow all the same"),
+    row(74, Kept, "a replica is promoted that lacks the lock", "all replicas can be asked to acknowledge it"),
+    row(75, Kept, "replicas acknowledge too late, or something else", "`WAIT` on the same connection; else the lock is given back"),
+    row(76, Kept, "waiting for replicas holds up a connection", "for half a timeout at most"),
+    row(77, Kept, "`WAIT` goes to other servers of a cluster", "it goes to the server of the lock"),
+    row(78, Kept, "a lock is acknowledged that was not written on this connection", "it is written again first"),
+    row(79, Kept, "an old master takes writes after a failover", "it is left at once; with replicas that acknowledge, its holders stop"),
+    row(80, Kept, "the sentinels name another master", "it is followed, and waiters keep their places if it has the queue"),
+    row(81, Untested("the clocks of servers that may be promoted have to agree within a hundredth of the ttl"), "the clock of the next master is ahead", "the lock ends early by as much"),
+    row(82, Kept, "a master of a cluster dies or is cut off", "its replica is followed; fences grow"),
+    row(83, Kept, "slots of a cluster move, or are missing", "redirections are followed; what is refused is tried again within the time to wait"),
+    row(84, Void("nothing is read from replicas"), "a replica says who holds the lock", "–"),
     row(100, Kept, "a message to a waiter is lost", "he asks again within a second and a quarter"),
     row(101, Kept, "thousands wait for one lock", "one of them is woken for each release"),
     row(102, Kept, "waiters overtake each other", "first come, first served, over all processes"),

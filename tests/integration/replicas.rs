@@ -51,7 +51,7 @@ async fn f75_grants_and_renewals_are_acknowledged_on_their_own_connection() {
 
 /// The lock was taken in the master, and must not stay there.
 #[tokio::test]
-async fn f75_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
+async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
     let (master, replicas) = replicated(1).await;
     let builder = LockManager::builder().replicas(1).timeout(ms(400));
     let locks = builder.connect(master.url()).await.unwrap();
@@ -127,7 +127,7 @@ async fn f79_nobody_holds_a_lock_twice_over_a_planned_failover() {
 }
 
 #[tokio::test]
-async fn fewer_replicas_than_asked_for_are_an_error_at_start() {
+async fn f77_fewer_replicas_than_asked_for_are_an_error_at_start() {
     let (master, _replicas) = replicated(1).await;
     let error = LockManager::builder().replicas(2).connect(master.url()).await.unwrap_err();
     assert!(
