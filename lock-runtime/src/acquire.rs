@@ -25,6 +25,14 @@ const MAX_LATE: u32 = 3;
 /// Pause after a failed attempt of a waiting request.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
+/// What became of a question.
+enum Asked {
+    Granted(Arc<Holding>),
+    /// There is time to ask again, under a new token.
+    Again,
+    Failed(Failure),
+}
+
 /// How an attempt failed.
 struct Failure {
     error: StoreError,
@@ -101,10 +109,27 @@ impl Acquisition<'_> {
     /// One attempt: granted, refused, or an error of the store that may be worth another one, with
     /// the instant of the store's last answer.
     async fn attempt(&self) -> Result<Result<Arc<Holding>, Failure>, LockError> {
+        let (mut rounds, mut answered) = (0_u32, None);
+        loop {
+            match self.ask(rounds).await? {
+                Asked::Granted(holding) => return Ok(Ok(holding)),
+                Asked::Again => {
+                    (rounds, answered) = (rounds.saturating_add(1), Some(Instant::now()));
+                }
+                Asked::Failed(failure) => {
+                    let answered = failure.answered.or(answered);
+                    return Ok(Err(Failure { answered, ..failure }));
+                }
+            }
+            self.manager.check_open()?;
+        }
+    }
+
+    async fn ask(&self, rounds: u32) -> Result<Asked, LockError> {
         let Self { manager, key, template, terms, started, wait_until } = *self;
-        // Each attempt has its own token, because one that was given up may still arrive.
+        // Each question has its own token, because one that was given up may still arrive.
         let token = Token::random().map_err(|error| self.failed(error))?;
-        let claim = Claim::new(key.clone(), token, terms.ttl, wait_until);
+        let claim = Claim::new(key.clone(), token, terms.ttl, wait_until, rounds);
         let begun = Moment::now();
         let attempt = Attempt { acquisition: self, token, open: true };
         let (error, late) = match manager.store().acquire(&claim).await {
@@ -113,7 +138,7 @@ impl Acquisition<'_> {
                 let holding = Holding::new(key.clone(), template, grant, terms, started);
                 if !holding.is_overdue() {
                     attempt.settle();
-                    return Ok(Ok(Arc::new(holding)));
+                    return Ok(Asked::Granted(Arc::new(holding)));
                 }
                 let ttl = terms.ttl;
                 let error = format!("the answer came when the lease of {ttl:?} had run out");
@@ -124,6 +149,10 @@ impl Acquisition<'_> {
                 let waits = wait_until.is_none_or(|until| until > started);
                 let waited = if waits { started.elapsed() } else { Duration::ZERO };
                 return Err(LockError::Busy { key: key.clone(), waited, holder, retry_after });
+            }
+            Ok(Acquired::Again) => {
+                attempt.settle();
+                return Ok(Asked::Again);
             }
             Ok(Acquired::NotALock { kind }) => {
                 attempt.settle();
@@ -142,7 +171,7 @@ impl Acquisition<'_> {
         } else {
             attempt.settle();
         }
-        Ok(Err(Failure { error, answered: claim.answered(), late }))
+        Ok(Asked::Failed(Failure { error, answered: claim.answered(), late }))
     }
 
     fn may_wait(&self, pause: Duration) -> bool {

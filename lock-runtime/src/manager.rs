@@ -9,6 +9,7 @@ use crate::error::Step;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
 use crate::store::redis::address::{Address, Topology};
+use crate::store::redlock::Redlock;
 use crate::store::{Store, StoreError};
 use crate::watchdog::Watchdog;
 use crate::{Key, LockError, LockRequest};
@@ -56,6 +57,7 @@ impl LockManager {
     /// | `redis+unix:///path/to/socket[?db=1]` | the same over a Unix socket |
     /// | `redis-sentinel://[user:password@]host[:port],…/service[/database]` | the master that these sentinels name; `rediss-sentinel://…` over TLS |
     /// | `redis-cluster://[user:password@]host[:port],…` | a Redis Cluster, of which these are some servers; `rediss-cluster://…` over TLS |
+    /// | `redlock://[user:password@]host[:port],host[:port],host[:port]…[/database]` | three or more independent servers, an odd number; `redlocks://…` over TLS |
     /// | `memory://` | this process only, for tests and local runs; each manager has its own |
     ///
     /// # Errors
@@ -215,8 +217,14 @@ impl Builder {
         let topology = match address {
             Address::Redis(topology) => topology,
             Address::Redlock(servers) => {
-                let why = format!("a quorum of {} servers is not supported yet", servers.len());
-                return Err(LockError::not_configured(why));
+                if self.replicas > 0 {
+                    let why = "`replicas` does not go with redlock://, whose servers have none";
+                    return Err(LockError::not_configured(why));
+                }
+                let store =
+                    Redlock::new(servers, self.timeout).map_err(LockError::not_configured)?;
+                store.check().await.map_err(|source| unreachable(store.name(), source))?;
+                return Ok(self.store(store));
             }
         };
         let store = RedisStore::new(topology, self.timeout, self.replicas);

@@ -2,6 +2,7 @@
 
 pub(crate) mod memory;
 pub(crate) mod redis;
+pub(crate) mod redlock;
 
 use std::error::Error;
 use std::fmt;
@@ -69,12 +70,20 @@ pub struct Claim {
     pub ttl: Duration,
     /// Until when to wait while somebody else holds it; none: for ever. A past instant: ask once.
     pub wait_until: Option<Instant>,
+    /// How often the request was answered with [`Acquired::Again`] before.
+    pub attempt: u32,
     answered: Mutex<Option<Instant>>,
 }
 
 impl Claim {
-    pub(crate) fn new(key: Key, token: Token, ttl: Duration, wait_until: Option<Instant>) -> Self {
-        Self { key, token, ttl, wait_until, answered: Mutex::default() }
+    pub(crate) fn new(
+        key: Key,
+        token: Token,
+        ttl: Duration,
+        wait_until: Option<Instant>,
+        attempt: u32,
+    ) -> Self {
+        Self { key, token, ttl, wait_until, attempt, answered: Mutex::default() }
     }
 
     /// Tells that the store has answered that the claim waits: an outage is counted from now, and
@@ -105,6 +114,8 @@ pub enum Acquired {
         /// When it expires; none if it never does.
         expires_in: Option<Duration>,
     },
+    /// It was not granted, and the token holds nothing; there is time to ask again, under a new token.
+    Again,
     /// The key is used for something that is not a lock.
     NotALock {
         /// What the key is.

@@ -33,6 +33,7 @@ mod queue;
 mod queue_faults;
 mod queue_races;
 mod redis_cli;
+mod redlock;
 mod reentry;
 mod refusals;
 mod release;

@@ -1,16 +1,18 @@
 //! Locks in Redis: in one server, in the master that sentinels name, or in a cluster.
 
 pub(crate) mod address;
-mod answer;
+pub(super) mod answer;
+pub(super) mod channels;
+pub(super) mod check;
 mod cluster;
-mod connection;
-mod fault;
-mod line;
-mod names;
-mod requests;
-mod script;
+pub(super) mod connection;
+pub(super) mod fault;
+pub(super) mod line;
+pub(super) mod names;
+pub(super) mod requests;
+pub(super) mod script;
 mod sentinel;
-mod server;
+pub(super) mod server;
 mod servers;
 mod slot;
 mod survey;
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use self::address::{SentinelAddress, Topology};
-use self::answer::{Answer, owned, unexpected};
+use self::answer::{Answer, owned};
 use self::cluster::Cluster;
 use self::connection::Connections;
 use self::line::Line;
@@ -45,7 +47,7 @@ static ACQUIRE: Script = Script::new(concat!(
     include_str!("redis/lua/queue.lua"),
     include_str!("redis/lua/join.lua"),
 ));
-static RENEW: Script =
+pub(super) static RENEW: Script =
     Script::new(concat!(include_str!("redis/lua/look.lua"), include_str!("redis/lua/renew.lua"),));
 static RELEASE: Script = Script::new(concat!(
     include_str!("redis/lua/look.lua"),
@@ -92,51 +94,8 @@ impl RedisStore {
     /// replicas. Warns of settings by which they may forget locks.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         for line in self.servers.lines().await? {
-            self.check_server(&line).await.map_err(|error| self.servers.located(&line, error))?;
-        }
-        Ok(())
-    }
-
-    async fn check_server(&self, line: &Line) -> Result<(), StoreError> {
-        let mut questions = redis::pipe();
-        questions.cmd("PING").cmd("EVAL").arg("return 1").arg(0).cmd("INFO");
-        let answers = line.send(&questions).await?;
-        let Ok([pong, script, info]) = <[_; 3]>::try_from(answers) else {
-            return Err(unexpected(&Value::Nil));
-        };
-        match pong? {
-            Value::SimpleString(pong) if pong == "PONG" => {}
-            other => return Err(unexpected(&other)),
-        }
-        script?;
-        // Who may not ask is not told.
-        let Ok(info) = info else { return Ok(()) };
-        let field = |name| fault::info(&info, name);
-        if field("cluster_enabled") == Some("1") && matches!(self.servers, Servers::One(_)) {
-            return Err(StoreError::Refused(
-                "this is a server of a cluster; use redis-cluster://".into(),
-            ));
-        }
-        let wanted = self.common.replicas;
-        if let Some(found) = field("connected_slaves").and_then(|number| number.parse().ok())
-            && wanted > found
-        {
-            let missing = format!(
-                "it has {found} of the {wanted} replicas that `replicas` asks for; \
-                 start more, or ask for fewer"
-            );
-            return Err(StoreError::Refused(missing.into()));
-        }
-        let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
-        if let Some(policy) = policy
-            && field("maxmemory") != Some("0")
-        {
-            let store = &*self.name;
-            tracing::warn!(
-                store,
-                policy,
-                "the server may evict locks when its memory is full; set `maxmemory-policy noeviction`"
-            );
+            let checked = check::server(&line, &self.name, self.servers.kind()).await;
+            checked.map_err(|error| self.servers.located(&line, error))?;
         }
         Ok(())
     }
@@ -340,6 +299,6 @@ impl Store for RedisStore {
 
 /// A duration for Redis, which counts in milliseconds: rounded up, and never zero, because an
 /// expiry of zero deletes the key.
-fn millis(duration: Duration) -> String {
+pub(super) fn millis(duration: Duration) -> String {
     duration.as_nanos().div_ceil(1_000_000).max(1).to_string()
 }

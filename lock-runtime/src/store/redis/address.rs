@@ -41,10 +41,10 @@ pub(crate) enum Topology {
 
 #[derive(Debug)]
 pub(crate) struct SentinelAddress {
-    pub(super) sentinels: Vec<ConnectionInfo>,
-    pub(super) service: String,
+    pub(in crate::store) sentinels: Vec<ConnectionInfo>,
+    pub(in crate::store) service: String,
     /// How to connect to the master; its host and port are those of a sentinel.
-    pub(super) master: ConnectionInfo,
+    pub(in crate::store) master: ConnectionInfo,
 }
 
 impl Address {
@@ -211,7 +211,7 @@ pub(crate) fn names(scheme: &str, infos: &[ConnectionInfo]) -> String {
 }
 
 /// The same settings for another server.
-pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
+pub(in crate::store) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     let (host, info) = (host.to_owned(), info.clone());
     let addr = match info.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -224,7 +224,7 @@ pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo
 
 /// Chooses how to encrypt, unless the application has chosen.
 #[cfg(feature = "tls")]
-pub(super) fn prepare_tls() {
+pub(in crate::store) fn prepare_tls() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // An error means that somebody else was faster, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -10,7 +10,7 @@ use crate::store::{Owned, StoreError};
 
 /// What `acquire.lua` answers.
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Granted(Fence),
     Queued(Queued),
     Busy { holder: Option<Box<str>>, free_in: Option<Duration> },
@@ -18,7 +18,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    pub(super) fn read(reply: &Value) -> Result<Self, StoreError> {
+    pub(crate) fn read(reply: &Value) -> Result<Self, StoreError> {
         let answer = match reply {
             Value::Int(number) => fence(*number).map(Self::Granted),
             Value::Array(parts) => Self::not_granted(parts),
@@ -48,7 +48,7 @@ impl Answer {
 }
 
 /// What `renew.lua` and `release.lua` answer.
-pub(super) fn owned(reply: &Value) -> Result<Owned, StoreError> {
+pub(crate) fn owned(reply: &Value) -> Result<Owned, StoreError> {
     match reply {
         Value::Int(1) => Ok(Owned::Yes),
         Value::Int(0) => Ok(Owned::No),
@@ -56,7 +56,7 @@ pub(super) fn owned(reply: &Value) -> Result<Owned, StoreError> {
     }
 }
 
-pub(super) fn unexpected(reply: &Value) -> StoreError {
+pub(crate) fn unexpected(reply: &Value) -> StoreError {
     StoreError::Unknown(format!("the server answered {reply:?}, as no Redis does").into())
 }
 

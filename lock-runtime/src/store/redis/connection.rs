@@ -13,23 +13,23 @@ use crate::store::{StoreError, current_runtime};
 
 /// The connections to one server.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(in crate::store) struct Connections {
     server: Arc<Server>,
     /// A list, because there are few.
     by_runtime: Mutex<Vec<(runtime::Id, Arc<Connection>)>>,
 }
 
 impl Connections {
-    pub(super) fn new(place: Place, common: Arc<Common>) -> Self {
+    pub(in crate::store) fn new(place: Place, common: Arc<Common>) -> Self {
         Self { server: Arc::new(Server::new(place, common)), by_runtime: Mutex::default() }
     }
 
-    pub(super) fn server(&self) -> &Server {
+    pub(in crate::store) fn server(&self) -> &Server {
         &self.server
     }
 
     /// A line of the runtime this is called on, which works, as far as anybody knows.
-    pub(super) async fn line(&self) -> Result<Line, StoreError> {
+    pub(in crate::store) async fn line(&self) -> Result<Line, StoreError> {
         self.here()?.line().await
     }
 
@@ -52,7 +52,7 @@ impl Connections {
     }
 
     /// Leaves the lines to servers that are the master no more, and has those ask again who wait there.
-    pub(super) fn leave(&self, is_left: impl Fn(&str) -> bool) {
+    pub(in crate::store) fn leave(&self, is_left: impl Fn(&str) -> bool) {
         let requests = self.server.common().requests.upgrade().unwrap_or_default();
         for (_, connection) in &*self.by_runtime() {
             let line = connection.current_line();

@@ -24,25 +24,25 @@ const MAX_DOUBTS: u32 = 2;
 
 /// One connection to a server, which executes commands in the order in which they are sent.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
-    pub(super) multiplexed: MultiplexedConnection,
-    pub(super) state: Arc<LineState>,
+pub(in crate::store) struct Line {
+    pub(in crate::store) multiplexed: MultiplexedConnection,
+    pub(in crate::store) state: Arc<LineState>,
     /// Whether the server is to serve a slot that is still being moved to it.
     asking: bool,
 }
 
 impl Line {
-    pub(super) fn new(multiplexed: MultiplexedConnection, state: Arc<LineState>) -> Self {
+    pub(in crate::store) fn new(multiplexed: MultiplexedConnection, state: Arc<LineState>) -> Self {
         Self { multiplexed, state, asking: false }
     }
 
     /// The same line for one call about a slot that is being moved to its server.
-    pub(super) fn asking(self) -> Self {
+    pub(in crate::store) fn asking(self) -> Self {
         Self { asking: true, ..self }
     }
 
     /// Sends a command and gives its answer.
-    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
+    pub(in crate::store) async fn call(&self, command: &Cmd) -> Result<Value, StoreError> {
         if self.asking {
             let mut commands = redis::pipe();
             commands.cmd("ASKING").add_command(command.clone());
@@ -58,7 +58,7 @@ impl Line {
 
     /// Sends a command that writes, and has it acknowledged by as many replicas as the manager asks
     /// for. Gives its answer, and an error when they have not acknowledged it in time.
-    pub(super) async fn call_replicated(
+    pub(in crate::store) async fn call_replicated(
         &self,
         command: Cmd,
     ) -> Result<(Value, Result<(), StoreError>), StoreError> {
@@ -79,7 +79,7 @@ impl Line {
     /// Sends commands that write together, and gives the answer of each. When that takes longer than
     /// `patience`, the line is doubted; the answers are awaited all the same. An answer that is not
     /// acknowledged by as many replicas as the manager asks for is an error.
-    pub(super) async fn call_each_replicated(
+    pub(in crate::store) async fn call_each_replicated(
         &self,
         mut commands: Pipeline,
         patience: Duration,
@@ -106,7 +106,7 @@ impl Line {
     }
 
     /// Sends commands together and gives the answer of each.
-    pub(super) async fn send(
+    pub(in crate::store) async fn send(
         &self,
         commands: &Pipeline,
     ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
@@ -136,7 +136,7 @@ impl Line {
 
     /// The channel on which the server sends messages to those who wait, or an empty name if it
     /// sends none. Why not is said once.
-    pub(super) async fn inbox(&self) -> Result<&str, StoreError> {
+    pub(in crate::store) async fn inbox(&self) -> Result<&str, StoreError> {
         let deaf = self.state.deaf.get_or_try_init(|| self.subscribe()).await?;
         let Some(why) = deaf else { return Ok(&self.state.inbox) };
         if !self.state.common.said_deaf.swap(true, Ordering::Relaxed) {
@@ -157,39 +157,44 @@ impl Line {
     }
 
     /// Whether it has ended or was left; what is sent on it now is not executed, or does not count.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(in crate::store) fn is_broken(&self) -> bool {
         self.state.broken.load(Ordering::Acquire) || self.state.left.load(Ordering::Acquire)
     }
 
     /// Whether it leads to a server that answers, as far as anybody knows.
-    pub(super) fn is_good(&self) -> bool {
+    pub(in crate::store) fn is_good(&self) -> bool {
         !self.is_broken() && self.state.doubts.load(Ordering::Relaxed) < MAX_DOUBTS
     }
 
+    /// How many replicas have to acknowledge what is written on it.
+    pub(in crate::store) fn replicas(&self) -> u32 {
+        self.state.common.replicas
+    }
+
     /// The server, as others call it.
-    pub(super) fn address(&self) -> &str {
+    pub(in crate::store) fn address(&self) -> &str {
         &self.state.address
     }
 
     /// The epoch in which its server became the master, for [fences](crate::fence).
-    pub(super) fn epoch(&self) -> &str {
+    pub(in crate::store) fn epoch(&self) -> &str {
         &self.state.epoch
     }
 
     /// The greatest number of a fence counter that was seen on it: 0 on a new one, which may lead to
     /// a server that has lost some.
-    pub(super) fn last_fence(&self, counter: u16) -> u64 {
+    pub(in crate::store) fn last_fence(&self, counter: u16) -> u64 {
         self.state.last_fences().get(&counter).copied().unwrap_or_default()
     }
 
-    pub(super) fn note_fence(&self, counter: u16, fence: Fence) {
+    pub(in crate::store) fn note_fence(&self, counter: u16, fence: Fence) {
         let mut fences = self.state.last_fences();
         let last = fences.entry(counter).or_default();
         *last = fence.get().max(*last);
     }
 
     /// Whether `script` was not called on it before.
-    pub(super) fn is_first_call(&self, script: &'static str) -> bool {
+    pub(in crate::store) fn is_first_call(&self, script: &'static str) -> bool {
         let mut called = self.state.called.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = called.iter().all(|known| !ptr::eq(*known, script));
         if is_first {
@@ -200,13 +205,13 @@ impl Line {
 }
 
 #[derive(Debug)]
-pub(super) struct LineState {
-    pub(super) common: Arc<Common>,
+pub(in crate::store) struct LineState {
+    pub(in crate::store) common: Arc<Common>,
     address: String,
     epoch: String,
-    pub(super) broken: AtomicBool,
+    pub(in crate::store) broken: AtomicBool,
     /// Whether its server is the master no more.
-    pub(super) left: AtomicBool,
+    pub(in crate::store) left: AtomicBool,
     /// Answers that have been missing since the last one that came.
     doubts: AtomicU32,
     last_fences: Mutex<BTreeMap<u16, u64>>,
@@ -219,7 +224,7 @@ pub(super) struct LineState {
 }
 
 impl LineState {
-    pub(super) fn new(
+    pub(in crate::store) fn new(
         common: &Arc<Common>,
         address: String,
         epoch: String,

@@ -12,23 +12,23 @@ const FENCE: &str = "lock-runtime:fence";
 /// The lock's key, its queue, what is known of those in it, and the fence counter, as the scripts
 /// expect them.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(in crate::store) struct Names {
     key: Key,
     waiters: String,
     peers: String,
     fence: Cow<'static, str>,
     /// Which counter that is.
-    pub(super) counter: u16,
+    pub(in crate::store) counter: u16,
 }
 
 impl Names {
     /// The names on one server.
-    pub(super) fn of(key: &Key) -> Self {
+    pub(in crate::store) fn of(key: &Key) -> Self {
         Self::with_counter(key, FENCE.into(), 0)
     }
 
     /// The names in a cluster.
-    pub(super) fn in_cluster(key: &Key) -> Self {
+    pub(in crate::store) fn in_cluster(key: &Key) -> Self {
         let slot = Slot::of(key.as_str());
         Self::with_counter(key, format!("{FENCE}:{{{}}}", slot.tag()).into(), slot.number())
     }
@@ -44,7 +44,7 @@ impl Names {
         }
     }
 
-    pub(super) fn all(&self) -> [&str; 4] {
+    pub(in crate::store) fn all(&self) -> [&str; 4] {
         [self.key.as_str(), &self.waiters, &self.peers, &self.fence]
     }
 }

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use redis::{PushInfo, PushKind, Value};
 use tokio::time::timeout_at;
 
+use super::channels::Channels;
 use super::line::Line;
 use super::waiter::Message;
 use crate::{Fence, Token};
 
 /// The requests of one manager, by token, from their first question to the grant or the release.
 #[derive(Debug, Default)]
-pub(super) struct Requests(Mutex<BTreeMap<Token, Request>>);
+pub(in crate::store) struct Requests {
+    by_token: Mutex<BTreeMap<Token, Request>>,
+    channels: Arc<Channels>,
+}
 
 #[derive(Debug)]
 struct Request {
@@ -31,17 +35,17 @@ struct Request {
 impl Requests {
     /// A panic elsewhere leaves the map usable: each change to it is complete or not begun.
     fn all(&self) -> MutexGuard<'_, BTreeMap<Token, Request>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A question is sent. From now on, messages to `token` are kept.
-    pub(super) fn ask(&self, token: Token, line: &Line) {
+    pub(in crate::store) fn ask(&self, token: Token, line: &Line) {
         let request = Request { line: line.clone(), answered: false, message: None, waiter: None };
         self.all().insert(token, request);
     }
 
     /// The answer was that the request waits.
-    pub(super) fn wait(&self, token: Token) {
+    pub(in crate::store) fn wait(&self, token: Token) {
         if let Some(request) = self.all().get_mut(&token) {
             request.answered = true;
         }
@@ -49,7 +53,7 @@ impl Requests {
 
     /// The request is over. Gives the line on which its last question was sent, if the answer is
     /// not known: what is sent elsewhere now may overtake the question.
-    pub(super) fn end(&self, token: Token) -> Option<Line> {
+    pub(in crate::store) fn end(&self, token: Token) -> Option<Line> {
         let request = self.all().remove(&token)?;
         (!request.answered).then_some(request.line)
     }
@@ -59,7 +63,7 @@ impl Requests {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(super) async fn message(&self, token: Token, until: Instant) -> Option<Message> {
+    pub(in crate::store) async fn message(&self, token: Token, until: Instant) -> Option<Message> {
         let message = poll_fn(|cx| {
             let mut all = self.all();
             // Requests end only when nobody waits for them any more.
@@ -73,17 +77,28 @@ impl Requests {
     }
 
     /// Passes on what the server has sent on a line without being asked.
-    pub(super) fn receive(&self, push: &PushInfo) {
-        if let (PushKind::Message, [_, Value::BulkString(text)]) = (&push.kind, &push.data[..])
-            && let Some((token, message)) = parse(text)
-            && let Some(request) = self.all().get_mut(&token)
+    pub(in crate::store) fn receive(&self, push: &PushInfo) {
+        if let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(text)]) =
+            (&push.kind, &push.data[..])
         {
-            request.tell(message);
+            match parse(text) {
+                Some((token, message)) => {
+                    if let Some(request) = self.all().get_mut(&token) {
+                        request.tell(message);
+                    }
+                }
+                None => self.channels.tell(channel),
+            }
         }
     }
 
+    /// Where messages arrive that are for no request in particular.
+    pub(in crate::store) fn channels(&self) -> &Arc<Channels> {
+        &self.channels
+    }
+
     /// Has those ask again who wait for messages on a line that broke.
-    pub(super) fn disconnected(&self, is_theirs: impl Fn(&Line) -> bool) {
+    pub(in crate::store) fn disconnected(&self, is_theirs: impl Fn(&Line) -> bool) {
         for request in self.all().values_mut().filter(|request| is_theirs(&request.line)) {
             request.tell(Message::Lost);
         }

@@ -11,18 +11,18 @@ use crate::store::StoreError;
 
 /// A script, which names all keys that it uses.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(in crate::store) struct Script {
     code: &'static str,
     hash: OnceLock<String>,
 }
 
 impl Script {
-    pub(super) const fn new(code: &'static str) -> Self {
+    pub(in crate::store) const fn new(code: &'static str) -> Self {
         Self { code, hash: OnceLock::new() }
     }
 
     /// Runs the script.
-    pub(super) async fn call(
+    pub(in crate::store) async fn call(
         &self,
         line: &Line,
         keys: &[&str],
@@ -37,7 +37,7 @@ impl Script {
     }
 
     /// Runs the script and has what it writes acknowledged, as [`Line::call_replicated`] does.
-    pub(super) async fn call_replicated(
+    pub(in crate::store) async fn call_replicated(
         &self,
         line: &Line,
         keys: &[&str],
@@ -53,7 +53,7 @@ impl Script {
 
     /// Runs the script for many keys at once, and answers for each, as
     /// [`Line::call_each_replicated`] does.
-    pub(super) async fn call_each_replicated<'a, const N: usize>(
+    pub(in crate::store) async fn call_each_replicated<'a, const N: usize>(
         &self,
         line: &Line,
         calls: impl Iterator<Item = (&'a str, [&'a [u8]; N])> + Clone,

@@ -27,7 +27,7 @@ const PULSE: Duration = Duration::from_secs(10);
 
 /// The sentinels of a service.
 #[derive(Debug)]
-pub(super) struct Sentinel {
+pub(in crate::store) struct Sentinel {
     address: SentinelAddress,
     timeout: Duration,
     /// The greatest configuration epoch that was heard of.

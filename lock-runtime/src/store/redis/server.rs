@@ -19,24 +19,28 @@ use crate::token;
 
 /// What the connections of one manager have in common.
 #[derive(Debug)]
-pub(super) struct Common {
-    pub(super) timeout: Duration,
+pub(in crate::store) struct Common {
+    pub(in crate::store) timeout: Duration,
     /// For whom messages are.
-    pub(super) requests: Weak<Requests>,
+    pub(in crate::store) requests: Weak<Requests>,
     /// How many replicas have to acknowledge grants and renewals.
-    pub(super) replicas: u32,
+    pub(in crate::store) replicas: u32,
     /// Whether it was said that waiters get no messages.
-    pub(super) said_deaf: AtomicBool,
+    pub(in crate::store) said_deaf: AtomicBool,
 }
 
 impl Common {
-    pub(super) fn new(timeout: Duration, requests: Weak<Requests>, replicas: u32) -> Arc<Self> {
+    pub(in crate::store) fn new(
+        timeout: Duration,
+        requests: Weak<Requests>,
+        replicas: u32,
+    ) -> Arc<Self> {
         Arc::new(Self { timeout, requests, replicas, said_deaf: AtomicBool::new(false) })
     }
 
     /// The command that waits for the replicas: no longer than half a timeout, so that its own answer
     /// comes in time.
-    pub(super) fn wait(&self) -> Option<Cmd> {
+    pub(in crate::store) fn wait(&self) -> Option<Cmd> {
         let limit = self.timeout.as_millis() / 2;
         let wait = || redis::cmd("WAIT").arg(self.replicas).arg(limit.to_string()).take();
         (self.replicas > 0).then(wait)
@@ -44,7 +48,7 @@ impl Common {
 }
 
 /// A server, and how to connect to it.
-pub(super) struct Server {
+pub(in crate::store) struct Server {
     place: Place,
     common: Arc<Common>,
     /// Whether to speak RESP3: cleared when the server turns out not to know it.
@@ -53,7 +57,7 @@ pub(super) struct Server {
 
 /// Where it is.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(in crate::store) enum Place {
     /// Always there.
     Fixed(Box<ConnectionInfo>),
     /// Where the sentinels say.
@@ -68,18 +72,18 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub(super) fn new(place: Place, common: Arc<Common>) -> Self {
+    pub(in crate::store) fn new(place: Place, common: Arc<Common>) -> Self {
         let server = Self { place, common, resp3: AtomicBool::new(false) };
         let resp3 = server.settings().redis_settings().protocol().supports_resp3();
         server.resp3.store(resp3, Ordering::Relaxed);
         server
     }
 
-    pub(super) fn common(&self) -> &Arc<Common> {
+    pub(in crate::store) fn common(&self) -> &Arc<Common> {
         &self.common
     }
 
-    pub(super) fn sentinel(&self) -> Option<&Sentinel> {
+    pub(in crate::store) fn sentinel(&self) -> Option<&Sentinel> {
         match &self.place {
             Place::Fixed(_) => None,
             Place::Sentinel(sentinel) => Some(sentinel),
@@ -93,7 +97,7 @@ impl Server {
         }
     }
 
-    pub(super) async fn connect(&self) -> Result<Line, ConnectError> {
+    pub(in crate::store) async fn connect(&self) -> Result<Line, ConnectError> {
         let (info, epoch) = match &self.place {
             Place::Fixed(info) => ((**info).clone(), 0),
             Place::Sentinel(sentinel) => sentinel.master().await?,
@@ -120,7 +124,7 @@ impl Server {
 
     /// What to say of a failed attempt. Some servers quote the command that they do not like, and
     /// it may be the one with the password.
-    pub(super) fn failure(&self, error: ConnectError) -> StoreError {
+    pub(in crate::store) fn failure(&self, error: ConnectError) -> StoreError {
         let secret = self.settings().redis_settings().password();
         match secret.filter(|secret| !secret.is_empty() && error.to_string().contains(*secret)) {
             Some(_) => StoreError::Refused("the server does not accept the login".into()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::check::Kind;
 use super::cluster::Cluster;
 use super::connection::Connections;
 use super::fault;
@@ -54,6 +55,14 @@ impl Servers {
         match self {
             Self::One(server) if server.server().sentinel().is_none() => error,
             _ => fault::at(line.address(), error),
+        }
+    }
+
+    /// What each of them is.
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::One(_) => Kind::Alone,
+            Self::Cluster(_) => Kind::OfCluster,
         }
     }
 

@@ -1,0 +1,10 @@
+//! Locks in a majority of several independent servers.
+
+mod contenders;
+mod faults;
+mod group;
+mod identity;
+mod input;
+mod leases;
+mod speed;
+mod votes;

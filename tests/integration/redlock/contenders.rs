@@ -1,0 +1,136 @@
+//! Many who want the same lock.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use harness::{CommandLog, Server, eventually};
+use lock_runtime::{LockGuard, LockManager};
+use redis::AsyncTypedCommands as _;
+
+use super::group::Group;
+use crate::kit::{SOON, ms, occupy};
+use crate::trace::{AT_ONCE, is_script};
+
+const CONTENDERS: usize = 20;
+
+/// The tokens with which votes were asked for, up to the one that holds the lock.
+fn asked_before(log: &CommandLog, key: &str, winner: &str) -> usize {
+    let entries = log.entries();
+    let asked = entries.iter().filter(|entry| is_script(entry) && entry.has(key));
+    let takes = asked.filter(|entry| entry.args.len() == 10).map(|entry| entry.args[7].as_str());
+    takes.take_while(|token| *token != winner).collect::<HashSet<_>>().len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f87_one_of_many_contenders_wins_within_ten_rounds() {
+    let mut group = Group::start(5).await;
+    let mut managers = Vec::new();
+    for _ in 0..CONTENDERS {
+        managers.push(group.connect().await);
+    }
+    for round in 0..5 {
+        let key = format!("f87:{round}");
+        let logs: Vec<_> = group.servers.iter().map(Server::log).collect();
+        let (won, mut winners) = tokio::sync::mpsc::channel::<LockGuard>(CONTENDERS);
+        let contend = join_all(managers.iter().map(async |locks| {
+            let guard = locks.lock(&*key).ttl(SOON * 6).wait(SOON * 12).await.unwrap();
+            won.send(guard).await.unwrap();
+        }));
+        let judge = async {
+            let mut last = None;
+            for place in 0..CONTENDERS {
+                let guard = winners.recv().await.unwrap();
+                if place == 0 {
+                    let token = group.values(&key).await.into_iter().flatten().next().unwrap();
+                    logs[0].settle().await;
+                    let asked = asked_before(&logs[0], &key, &token);
+                    assert!(asked <= 10 * CONTENDERS, "{asked} attempts before the first winner");
+                }
+                assert!(Some(guard.fence()) > last);
+                last = Some(guard.fence());
+                guard.release().await.unwrap();
+            }
+        };
+        tokio::join!(contend, judge);
+    }
+}
+
+#[tokio::test]
+async fn who_waits_is_told_that_the_lock_is_free() {
+    let mut group = Group::start(5).await;
+    let (locks, other) = (group.connect().await, group.connect().await);
+    let mut took = Duration::ZERO;
+    for _ in 0..6 {
+        let guard = locks.lock("k").await.unwrap();
+        let waiting = tokio::spawn({
+            let request = other.lock("k").wait(SOON * 2);
+            async move { (request.await.unwrap(), Instant::now()) }
+        });
+        // The pauses are up to a second long by then.
+        tokio::time::sleep(ms(1_600)).await;
+        let began = Instant::now();
+        guard.release().await.unwrap();
+        let (guard, granted) = waiting.await.unwrap();
+        took += granted - began;
+        guard.release().await.unwrap();
+    }
+    assert!(took < ms(600), "{took:?} for six of them");
+
+    let channels = async |redis: &mut _| {
+        let query = redis::cmd("PUBSUB").arg("CHANNELS").arg("lock-runtime:free:*").take();
+        query.query_async::<Vec<String>>(redis).await.unwrap().len()
+    };
+    for redis in &mut group.redis {
+        eventually("nobody listens", SOON * 2, async || channels(redis).await == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn who_hears_nothing_asks_again() {
+    let group = Group::start(3).await;
+    let url = format!("{}?protocol=resp2", group.url());
+    let (locks, other) = (group.connect().await, LockManager::connect(url).await.unwrap());
+    let guard = locks.lock("k").await.unwrap();
+    let (next, released) = tokio::join!(other.lock("k").wait(SOON), async {
+        tokio::time::sleep(ms(300)).await;
+        guard.release().await
+    });
+    released.unwrap();
+    next.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn each_round_has_a_token_of_its_own() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect().await;
+    let log = group.servers[0].log();
+    for redis in &mut group.redis[1..] {
+        occupy(redis, "k", ms(10_000)).await;
+    }
+    let began = Instant::now();
+    let error = locks.lock("k").wait(ms(400)).await.unwrap_err();
+    let took = began.elapsed();
+    assert!(error.is_busy() && error.to_string().contains("another program"), "{error}");
+    assert!(took >= ms(400) && took < ms(800), "{took:?}");
+    log.settle().await;
+    let commands = log.commands_on("k");
+    let votes = commands.iter().filter(|entry| entry.is("SET"));
+    let tokens: HashSet<_> = votes.clone().map(|entry| &entry.args[2]).collect();
+    assert!(tokens.len() >= 3 && tokens.len() == votes.count(), "{tokens:?}");
+    for redis in &mut group.redis[1..] {
+        redis.del("k").await.unwrap();
+    }
+    group.empty(AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn who_waits_in_vain_is_told_who_holds_the_lock() {
+    let group = Group::start(3).await;
+    let locks = group.connect().await;
+    let _guard = locks.lock("k").ttl(SOON * 6).await.unwrap();
+    let began = Instant::now();
+    let error = locks.lock("k").wait(ms(700)).await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    assert!((ms(700)..ms(1_500)).contains(&began.elapsed()), "{:?}", began.elapsed());
+}

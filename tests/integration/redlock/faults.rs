@@ -1,0 +1,143 @@
+//! Servers that are away.
+
+use std::time::{Duration, Instant};
+
+use harness::{Mode, eventually};
+use lock_runtime::{LockManager, LossCause};
+use tokio::time::{sleep, timeout};
+
+use super::group::Group;
+use crate::kit::{SOON, ms, run, warm_up};
+use crate::trace::AT_ONCE;
+
+const TIMEOUT: Duration = ms(200);
+const TTL: Duration = ms(2_000);
+
+#[tokio::test]
+async fn two_of_five_servers_may_be_away() {
+    let mut group = Group::start(5).await;
+    let locks = group.connect().await;
+    let mut last = 0;
+    for round in 0..5 {
+        let away = [round % 5, (round + 1) % 5];
+        for server in away {
+            group.servers[server].kill();
+        }
+        let guard = locks.lock("k").ttl(ms(1_000)).wait(SOON).await.unwrap();
+        assert!(guard.fence().get() > last, "{} after {last}", guard.fence());
+        last = guard.fence().get();
+        guard.run(sleep(ms(1_200))).await.unwrap();
+        guard.release().await.unwrap();
+        let other = group.connect().await;
+        other.lock("k").await.unwrap().release().await.unwrap();
+        for server in away {
+            group.servers[server].restart().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_majority_there_is_an_error_that_names_the_servers() {
+    let group = Group::start(5).await;
+    let builder = LockManager::builder().timeout(TIMEOUT);
+    let locks = builder.clone().connect(group.url()).await.unwrap();
+    warm_up(&locks).await;
+    for server in &group.servers[2..] {
+        server.kill();
+    }
+    let began = Instant::now();
+    let error = locks.lock("k").await.unwrap_err();
+    assert!(began.elapsed() < TIMEOUT * 3 + ms(400), "{:?}", began.elapsed());
+    assert!(error.is_unavailable(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("2 of 5 servers granted it"), "{text}");
+    for server in &group.servers[2..] {
+        assert!(text.contains(&format!("redis://{}", server.addr())), "{text}");
+    }
+    assert!(!text.contains(&format!("redis://{}/", group.servers[0].addr())), "{text}");
+
+    let error = builder.connect(group.url()).await.unwrap_err();
+    assert!(error.to_string().contains("2 of 5 servers answered"), "{error}");
+}
+
+#[tokio::test]
+async fn votes_for_a_lock_that_was_not_granted_are_given_back() {
+    let mut group = Group::start(5).await;
+    let locks = LockManager::builder().timeout(TIMEOUT).connect(group.url()).await.unwrap();
+    warm_up(&locks).await;
+    for server in &group.servers[2..] {
+        server.pause();
+    }
+    assert!(locks.lock("k").await.unwrap_err().is_unavailable());
+    for server in &group.servers[2..] {
+        server.resume();
+    }
+    group.empty(SOON).await;
+}
+
+#[tokio::test]
+async fn connections_that_were_killed_are_replaced_without_an_error() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect().await;
+    for _ in 0..4 {
+        let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
+        for redis in &mut group.redis {
+            run(redis, "CLIENT KILL TYPE normal").await;
+        }
+        guard.run(sleep(ms(1_100))).await.unwrap();
+        guard.release().await.unwrap();
+        for redis in &mut group.redis {
+            run(redis, "CLIENT KILL TYPE normal").await;
+        }
+    }
+    group.empty(AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn f88_a_server_that_does_not_answer_makes_nothing_slow() {
+    let group = Group::start(5).await;
+    let (locks, other) = (group.connect_over_networks().await, group.connect_over_networks().await);
+    let held = locks.lock("held").ttl(ms(1_500)).await.unwrap();
+    group.proxies[2].both_ways(Mode::Lose);
+    held.run(async {
+        let began = Instant::now();
+        while began.elapsed() < ms(4_000) {
+            for locks in [&locks, &other] {
+                let began = Instant::now();
+                let guard = locks.lock("k").ttl(ms(10_000)).await.unwrap();
+                let acquired = began.elapsed();
+                let began = Instant::now();
+                guard.release().await.unwrap();
+                let released = began.elapsed();
+                assert!(acquired < ms(150) && released < ms(150), "{acquired:?}, {released:?}");
+            }
+            sleep(ms(20)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let began = Instant::now();
+    held.release().await.unwrap();
+    assert!(began.elapsed() < ms(150), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn f89_a_lease_that_nobody_can_renew_ends_at_its_deadline() {
+    let group = Group::start(5).await;
+    let locks = group.connect().await;
+    let guard = locks.lock("k").ttl(TTL).await.unwrap();
+    for server in &group.servers[2..] {
+        server.pause();
+    }
+    let began = Instant::now();
+    let lost = timeout(SOON, guard.lost()).await.unwrap();
+    let took = began.elapsed();
+    assert_eq!(lost, LossCause::Expired);
+    assert!(took > TTL / 2 && took < TTL, "{took:?}");
+    for server in &group.servers[2..] {
+        server.resume();
+    }
+    drop(guard);
+    let free = async || locks.lock("k").ttl(TTL).await.is_ok();
+    eventually("it can be had again", SOON, free).await;
+}

@@ -1,0 +1,105 @@
+//! Servers that are not what they were, or not what they seem.
+
+use std::time::Instant;
+
+use harness::{Proxy, Server, eventually};
+use lock_runtime::LockManager;
+use redis::AsyncTypedCommands as _;
+use tokio::time::{sleep, timeout};
+
+use super::group::{Group, url};
+use crate::kit::{SOON, ms};
+
+#[tokio::test]
+async fn f85_a_server_that_has_forgotten_a_lease_gives_it_to_nobody() {
+    let mut group = Group::of((0..5).map(|_| Server::builder())).await;
+    let reached = |nodes: [usize; 3], proxies: &[Proxy]| {
+        let proxies: Vec<_> = proxies.iter().map(Proxy::addr).collect();
+        url((0..5).map(|node| {
+            if nodes.contains(&node) { group.servers[node].addr() } else { proxies[node] }
+        }))
+    };
+    let [a, b] = [[0, 1, 2], [2, 3, 4]].map(|nodes| reached(nodes, &group.proxies));
+    for proxy in &group.proxies {
+        proxy.refuse();
+    }
+    let builder = LockManager::builder().timeout(ms(500));
+    let (a, b) = (builder.clone().connect(a).await.unwrap(), builder.connect(b).await.unwrap());
+    let request = || a.lock("f85").ttl(ms(1_500)).into_future();
+    eventually("the servers are old enough", SOON, async || request().await.is_ok()).await;
+    let guard = a.lock("f85").ttl(ms(1_500)).wait(SOON).await.unwrap();
+    let token = group.values("f85").await[0].clone();
+
+    group.servers[2].restart().await;
+    let error = b.lock("f85").ttl(ms(1_500)).await.unwrap_err();
+    assert!(error.to_string().contains("2 of 5 servers granted it"), "{error}");
+    let young = format!("redis://{}/0: started", group.servers[2].addr());
+    assert!(error.to_string().contains(&young), "{error}");
+    let holder = async {
+        guard.lost().await;
+        Instant::now()
+    };
+    let other = async {
+        eventually("the next one", SOON * 2, async || {
+            let Ok(guard) = b.lock("f85").ttl(ms(1_500)).await else { return false };
+            std::mem::forget(guard);
+            true
+        })
+        .await;
+        Instant::now()
+    };
+    let (lost, granted) = tokio::join!(holder, other);
+    assert!(lost < granted, "the next holder began {:?} before the end", lost - granted);
+    let next = group.redis[3].get("f85").await.unwrap();
+    assert!(next.is_some() && next != token, "{next:?}");
+}
+
+#[tokio::test]
+async fn f85_a_server_that_forgets_nothing_votes_after_a_restart() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect().await;
+    let guard = locks.lock("f85").ttl(ms(1_500)).await.unwrap();
+    group.held_on("f85", 3).await;
+    group.servers[2].kill();
+    group.servers[1].restart().await;
+    guard.run(sleep(ms(3_000))).await.unwrap();
+    guard.release().await.unwrap();
+    let guard = locks.lock("f85").ttl(SOON * 12).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn f85_servers_that_have_just_started_say_how_long_they_do_not_vote() {
+    let group = Group::of((0..3).map(|_| Server::builder())).await;
+    let locks = LockManager::connect(url(group.servers.iter().map(Server::addr))).await.unwrap();
+    let error = locks.lock("k").ttl(SOON * 12).await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("count in 6"), "{error}");
+    let wait = locks.lock("k").ttl(ms(1_000)).wait(SOON);
+    timeout(SOON, wait).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn f86_two_names_of_one_server_are_an_error() {
+    let group = Group::start(2).await;
+    let [one, other] = [&group.servers[0], &group.servers[1]].map(Server::addr);
+    let error = LockManager::connect(url([one, other, group.proxies[0].addr()])).await.unwrap_err();
+    assert!(error.to_string().contains("is the same server as redis://"), "{error}");
+    assert!(error.to_string().contains(&one.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn f86_a_server_that_turns_out_to_be_another_one_has_no_second_vote() {
+    let group = Group::start(2).await;
+    group.proxies[0].refuse();
+    let [one, other] = [&group.servers[0], &group.servers[1]].map(Server::addr);
+    let locks = LockManager::connect(url([one, group.proxies[0].addr(), other])).await.unwrap();
+    locks.lock("f86").await.unwrap().release().await.unwrap();
+    group.proxies[0].accept();
+    locks.lock("f86").await.unwrap().release().await.unwrap();
+    let guard = locks.lock("f86").ttl(ms(1_000)).await.unwrap();
+    group.servers[1].kill();
+    timeout(SOON, guard.lost()).await.expect("one server is no majority");
+    let error = locks.lock("f86").await.unwrap_err();
+    assert!(error.to_string().contains("is the same server as"), "{error}");
+    assert!(group.proxies[0].connections() > 0);
+}

@@ -1,0 +1,47 @@
+//! Lists of servers that cannot be used.
+
+use std::time::Instant;
+
+use lock_runtime::{LockError, LockManager};
+use redis::AsyncTypedCommands as _;
+
+use super::group::{Group, durable};
+use crate::kit::SOON;
+
+#[tokio::test]
+async fn a_list_of_servers_that_has_no_good_majority_is_an_error() {
+    for (url, text) in [
+        ("redlock://", "host"),
+        ("redlock://:sesame@a", "at least 3, and there are 1"),
+        ("redlock://:sesame@a,b", "at least 3, and there are 2"),
+        ("redlock://:sesame@a,b,c,d", "an odd number of servers, at least 3, and there are 4"),
+        ("redlock://:sesame@a,b,a", "redis://a:6379/0 is named twice"),
+        ("redlock://:sesame@a:1,b:2,a:1", "redis://a:1/0 is named twice"),
+        ("redlock://:sesame@a,b,c:x", "cannot be used"),
+        ("redlock://:sesame@a,,c", "an empty host"),
+        ("redlock://:sesame@a,b,c/x", "database"),
+    ] {
+        let began = Instant::now();
+        let error = LockManager::connect(url).await.unwrap_err();
+        assert!(began.elapsed() < SOON, "{url}");
+        assert!(matches!(error, LockError::NotConfigured { .. }), "{url}: {error}");
+        let shown = format!("{error} {error:?}");
+        assert!(shown.contains(text) && !shown.contains("sesame"), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_and_a_database_are_those_of_all_servers() {
+    let group = Group::of((0..3).map(|_| durable().password("sesame"))).await;
+    let hosts: Vec<_> = group.servers.iter().map(|server| server.addr().to_string()).collect();
+    let hosts = hosts.join(",");
+    let locks = LockManager::connect(format!("redlock://:sesame@{hosts}/3")).await.unwrap();
+    let _guard = locks.lock("k").await.unwrap();
+    let client = redis::Client::open(format!("{}/3", group.servers[0].url())).unwrap();
+    let mut redis = client.get_multiplexed_async_connection().await.unwrap();
+    assert!(redis.exists("k").await.unwrap());
+
+    let error = LockManager::connect(format!("redlock://:guessed@{hosts}")).await.unwrap_err();
+    assert!(error.to_string().contains("check the user and the password"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("guessed"), "{error}");
+}

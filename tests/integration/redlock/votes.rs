@@ -1,0 +1,167 @@
+//! Who gets the votes, and what becomes of those that nobody needs.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use harness::Mode;
+use lock_runtime::LockError;
+use redis::AsyncTypedCommands as _;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
+
+use super::group::Group;
+use crate::kit::{SOON, ms, occupy, pttl};
+use crate::trace::{AT_ONCE, absent};
+
+#[tokio::test]
+async fn the_key_has_the_same_token_on_all_servers_and_expires() {
+    let mut group = Group::start(5).await;
+    let locks = group.connect().await;
+    let guard = locks.lock("k").ttl(ms(5_000)).await.unwrap();
+    group.held_on("k", 5).await;
+    let mut tokens = group.values("k").await;
+    tokens.dedup();
+    assert_eq!(tokens.len(), 1, "{tokens:?}");
+    for redis in &mut group.redis {
+        let left = pttl(redis, "k").await;
+        assert!((3_000..=5_000).contains(&left), "{left}");
+    }
+    assert!(locks.lock("k").await.unwrap_err().is_busy());
+    guard.release().await.unwrap();
+    group.empty(AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn another_program_excludes_us_by_a_majority_only() {
+    let mut group = Group::start(5).await;
+    let locks = group.connect().await;
+    for redis in &mut group.redis[..2] {
+        occupy(redis, "k", SOON * 6).await;
+    }
+    let guard = locks.lock("k").await.unwrap();
+    guard.release().await.unwrap();
+    group.held_on("k", 2).await;
+
+    occupy(&mut group.redis[4], "k", SOON * 12).await;
+    let LockError::Busy { holder, retry_after, .. } = locks.lock("k").await.unwrap_err() else {
+        panic!("it is busy");
+    };
+    assert_eq!(holder.as_deref(), Some("another program"));
+    assert!(retry_after.is_some_and(|after| after > SOON * 11), "{retry_after:?}");
+    group.held_on("k", 3).await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_lock_on_a_majority_is_an_error() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect().await;
+    group.redis[0].lpush("k", "x").await.unwrap();
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    group.redis[1].lpush("k", "x").await.unwrap();
+    let error = locks.lock("k").await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+    assert!(error.to_string().contains("a list"), "{error}");
+    absent(&mut group.redis[2], "k", AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn the_vote_of_a_late_server_is_given_back_with_the_lock() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect_over_networks().await;
+    group.proxies[0].to_server(Mode::Hold);
+    locks.lock("k").ttl(SOON * 6).await.unwrap().release().await.unwrap();
+    group.proxies[0].to_server(Mode::Pass);
+    locks.shutdown().await;
+    group.empty(AT_ONCE).await;
+    let log = group.servers[0].log();
+    log.settle().await;
+    group.empty(AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn the_vote_of_a_late_server_is_given_back_when_the_round_is_lost() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect_over_networks().await;
+    for redis in &mut group.redis[1..] {
+        occupy(redis, "k", SOON * 6).await;
+    }
+    let log = group.servers[0].log();
+    group.proxies[0].to_server(Mode::Hold);
+    assert!(locks.lock("k").ttl(SOON * 6).await.unwrap_err().is_busy());
+    group.proxies[0].to_server(Mode::Pass);
+    log.wait_for(|entry| entry.is("SET") && entry.has("k"), SOON).await;
+    absent(&mut group.redis[0], "k", AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn callers_that_go_away_leave_nothing_on_any_server() {
+    let mut group = Group::start(5).await;
+    let locks = group.connect_over_networks().await;
+    for proxy in &group.proxies[3..] {
+        proxy.to_client(Mode::Delay(ms(5)));
+    }
+    for round in 0..60 {
+        let key = format!("k:{}", round % 7);
+        let request = locks.lock(key).ttl(SOON * 6).wait(SOON);
+        let _ = timeout(Duration::from_micros(150 * round), request).await;
+    }
+    let waits = async {
+        let _guard = locks.lock("waits").ttl(SOON * 6).await.unwrap();
+        let requests = (1..20).map(|n| timeout(ms(n * 15), locks.lock("waits").wait(SOON)));
+        join_all(requests).await
+    };
+    assert!(waits.await.iter().all(Result::is_err));
+    locks.shutdown().await;
+    group.empty(AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_dropped_at_any_poll_leaves_nothing() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect().await;
+    for polls in 0..40 {
+        let request = async { locks.lock("k").ttl(SOON * 6).await.map(drop) };
+        let limit = async {
+            for _ in 0..polls {
+                yield_now().await;
+            }
+        };
+        tokio::select! { biased; _ = request => {} () = limit => {} }
+    }
+    locks.shutdown().await;
+    group.empty(AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn fences_grow_whichever_servers_vote() {
+    let mut group = Group::start(5).await;
+    let (a, b) = (group.connect().await, group.connect().await);
+    let mut last = None;
+    for round in 0..60 {
+        if round % 6 == 0 {
+            group.servers[round / 6 % 5].restart().await;
+        }
+        let locks = if round % 3 == 0 { &a } else { &b };
+        let guard = locks.lock("k").wait(SOON).await.unwrap();
+        let fence = Some(guard.fence());
+        assert!(fence > last, "{fence:?} after {last:?}");
+        last = fence;
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn min_hold_keeps_the_key_on_all_servers() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect().await;
+    let guard = locks.lock("k").ttl(SOON).min_hold(ms(1_000)).await.unwrap();
+    guard.release().await.unwrap();
+    group.held_on("k", 3).await;
+    for redis in &mut group.redis {
+        let left = pttl(redis, "k").await;
+        assert!((1..=1_000).contains(&left), "{left}");
+    }
+    assert!(locks.lock("k").await.unwrap_err().is_busy());
+    sleep(ms(1_000)).await;
+    group.empty(AT_ONCE).await;
+}
