@@ -34,13 +34,13 @@ async fn f80_a_killed_master_is_followed_by_the_next_one() {
 async fn f79_a_master_that_is_replaced_is_left_at_once() {
     let sentinels = Sentinels::start("orders").await;
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
-    let guard = locks.lock("k").ttl(ms(1_500)).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
     let fence = guard.fence();
     sentinels.fail_over().await;
     let new = sentinels.master().await.connection().await;
     eventually("the lock is renewed in the new master", SOON, async || {
         let left: i64 = redis::cmd("PTTL").arg("k").query_async(&mut new.clone()).await.unwrap();
-        left > 1_200
+        left > 2_400
     })
     .await;
     assert!(!guard.is_lost());

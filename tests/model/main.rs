@@ -1,9 +1,11 @@
-//! The queue on Redis: what its scripts do, and what follows from it for its clients.
+//! The queue on Redis, and a majority of independent servers: what they do, and what follows from it for
+//! their clients.
 
 mod bugs;
 mod client;
 mod protocol;
 mod random;
+mod redlock;
 mod reference;
 mod scripts;
 mod steps;
@@ -19,6 +21,9 @@ mod error {
 #[path = "../../lock-runtime/src/lease.rs"]
 #[expect(dead_code, reason = "the model needs no names and no statistics")]
 mod lease;
+
+#[path = "../../lock-runtime/src/store/redlock/round.rs"]
+mod round;
 
 #[path = "../../lock-runtime/src/store/redis/waiter.rs"]
 mod waiter;

@@ -125,7 +125,7 @@ impl Redlock {
 
     /// How long a server may take to answer before the round goes on without it.
     fn patience(&self, ttl: Duration) -> Duration {
-        self.timeout.min((ttl / 20).max(Duration::from_millis(50)))
+        self.timeout.min((ttl / 10).max(Duration::from_millis(50)))
     }
 
     /// Takes the lock, or pauses before the next attempt.
