@@ -177,10 +177,7 @@ impl World {
     fn give_back(&self, state: &mut State, client: usize) {
         let token = self.token(client, state.clients[client].attempts);
         state.clients[client].phase = Phase::Idle;
-        // A server that may forget a lock at any time may also do so when a release arrives.
-        if !self.forget {
-            state.send(token, Word::Release);
-        }
+        state.send(token, Word::Release);
     }
 
     fn arrive(&self, state: &mut State, message: Message) {
@@ -189,13 +186,8 @@ impl World {
         if what.is_answer() {
             return self.answered(state, message);
         }
-        match state.nodes[node].execute(token, what, self.bug) {
-            // A refusal can only end the round, as the deadline may at any time: it needs no delay.
-            Some(Word::Lost) if self.is_current(state, token) => {
-                self.answered(state, Message { node, token, what: Word::Lost });
-            }
-            Some(Word::Lost) | None => {}
-            Some(what) => drop(state.messages.insert(Message { node, token, what })),
+        if let Some(what) = state.nodes[node].execute(token, what, self.bug) {
+            state.messages.insert(Message { node, token, what });
         }
     }
 
@@ -267,7 +259,11 @@ impl World {
         if self.has(Bug::SameToken) {
             return;
         }
-        let current = |token| self.is_current(state, token);
+        let current = |token: Token| {
+            let client = &state.clients[usize::from(token / 16)];
+            let is_last = self.token(usize::from(token / 16), client.attempts) == token;
+            is_last && matches!(client.phase, Phase::Voting { .. })
+        };
         let messages = &state.messages;
         let may_hold = |node: usize, token: Token| {
             let take = Message { node, token, what: Word::Take };
@@ -313,11 +309,7 @@ impl Model for World {
             match client.phase {
                 Phase::Idle if client.attempts > 0 => steps.push(Step::Begin(number)),
                 Phase::Idle => {}
-                // What it would do makes no difference to anybody.
-                _ if self.forget && client.attempts == 0 => {}
                 Phase::Voting { .. } => steps.push(Step::Deadline(number)),
-                // Nobody would notice the end of the last hold.
-                Phase::Holding if self.forget && client.attempts == 0 => {}
                 Phase::Holding => steps.push(Step::Release(number)),
             }
         }
