@@ -8,7 +8,6 @@ use tokio::time::{sleep, timeout};
 
 use super::group::Group;
 use crate::kit::{SOON, ms, run, warm_up};
-use crate::trace::AT_ONCE;
 
 const TIMEOUT: Duration = ms(500);
 const TTL: Duration = ms(2_000);
