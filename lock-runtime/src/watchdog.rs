@@ -324,12 +324,11 @@ async fn run(shared: &Arc<Shared>) {
     // Opens the connection before it is needed in a hurry.
     tokio::spawn(Arc::clone(shared).renew(Vec::new()));
     loop {
-        let mut due = shared.due(clock::now());
-        due.sort_by_cached_key(|holding| shared.store.shard(&holding.key));
-        let same_shard = |a: &Arc<Holding>, b: &Arc<Holding>| {
-            shared.store.shard(&a.key) == shared.store.shard(&b.key)
-        };
-        for batch in due.chunk_by(same_shard).flat_map(|shard| shard.chunks(BATCH)) {
+        let mut shards = BTreeMap::<_, Vec<_>>::new();
+        for holding in shared.due(clock::now()) {
+            shards.entry(shared.store.shard(&holding.key)).or_default().push(holding);
+        }
+        for batch in shards.values().flat_map(|shard| shard.chunks(BATCH)) {
             tokio::spawn(Arc::clone(shared).renew(batch.to_vec()));
         }
         let (releases, next) = {

@@ -76,7 +76,8 @@ async fn urls_that_are_none_are_rejected() {
     for url in urls {
         let error = refused(url, &[]).await;
         assert!(matches!(error, LockError::NotConfigured { .. }), "{url:?}: {error}");
-        assert!(error.to_string().contains("redis"), "no help for {url:?}: {error}");
+        let help = if url.starts_with("redis+unix:") { "redis+unix:///" } else { "redis://" };
+        assert!(error.to_string().contains(help), "no help for {url:?}: {error}");
     }
 }
 

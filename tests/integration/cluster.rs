@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use harness::{Cluster, Server, eventually};
 use lock_runtime::{LockError, LockManager};
 
-use crate::kit::{SOON, ms, run};
+use crate::kit::{SOON, ms, pttl, renewed, run};
 
 #[tokio::test]
 async fn keys_of_all_shapes_and_slots_are_locked_and_handed_over() {
@@ -49,8 +49,7 @@ async fn f83_a_lock_follows_its_slot_to_another_node() {
     let mut target = cluster.nodes()[to].connection().await;
     eventually("it is renewed where it is now", SOON, async || {
         redis::cmd("ASKING").exec_async(&mut target).await.unwrap();
-        let left: i64 = redis::cmd("PTTL").arg("k").query_async(&mut target).await.unwrap();
-        left > 800
+        pttl(&mut target, "k").await > 800
     })
     .await;
     cluster.end_move("k", from, to).await;
@@ -112,12 +111,7 @@ async fn f79_a_planned_failover_loses_no_lock() {
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
     let fence = guard.fence();
     cluster.fail_over(owner + 3, "").await;
-    let mut master = cluster.nodes()[owner + 3].connection().await;
-    eventually("it is renewed by the new master", SOON, async || {
-        let left: i64 = redis::cmd("PTTL").arg("k").query_async(&mut master).await.unwrap();
-        left > 800
-    })
-    .await;
+    renewed(&mut cluster.nodes()[owner + 3].connection().await, "k", 800).await;
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     let next = locks.lock("k").await.unwrap();

@@ -4,7 +4,7 @@ use std::env;
 use std::process::Command;
 use std::time::Duration;
 
-use harness::{Child, Server};
+use harness::{Child, Server, eventually};
 use lock_runtime::LockManager;
 use redis::aio::MultiplexedConnection;
 
@@ -55,6 +55,11 @@ pub(crate) async fn clients(redis: &mut MultiplexedConnection) -> Vec<String> {
 /// What is left of a key's life: -1 without an end, -2 without a key.
 pub(crate) async fn pttl(redis: &mut MultiplexedConnection, key: &str) -> i64 {
     redis::cmd("PTTL").arg(key).query_async(redis).await.unwrap()
+}
+
+/// Waits until the lock has longer to live than it can have without a renewal there.
+pub(crate) async fn renewed(redis: &mut MultiplexedConnection, key: &str, left: i64) {
+    eventually("the lock is renewed", SOON, async || pttl(redis, key).await > left).await;
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

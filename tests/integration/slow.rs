@@ -58,7 +58,7 @@ async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
         let took = began.elapsed();
         assert!(took < limit + ms(3_000), "{took:?}");
         assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
-        assert!(error.to_string().contains("had run out"), "{error}");
+        assert!(error.to_string().contains("the lease of 400ms had run out"), "{error}");
         absent(&mut redis, "f31", AT_ONCE).await;
     }
     assert!(tokens(&log, "f31").len() >= 3, "each attempt has a token of its own");
@@ -77,6 +77,6 @@ async fn f31_waiting_for_ever_ends_beside_others_too_when_the_answers_are_slower
     let request = || locks.lock("k").ttl(ms(400)).wait_forever();
     for end in join_all((0..4).map(|_| timeout(SOON * 6, request()))).await {
         let error = end.expect("an end").unwrap_err();
-        assert!(error.to_string().contains("had run out"), "{error}");
+        assert!(error.to_string().contains("the lease of 400ms had run out"), "{error}");
     }
 }

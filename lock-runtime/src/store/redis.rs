@@ -6,7 +6,7 @@ pub(super) mod channels;
 pub(super) mod check;
 mod cluster;
 pub(super) mod connection;
-pub(super) mod fault;
+mod fault;
 pub(super) mod line;
 pub(super) mod names;
 pub(super) mod requests;
@@ -47,7 +47,7 @@ static ACQUIRE: Script = Script::new(concat!(
     include_str!("redis/lua/queue.lua"),
     include_str!("redis/lua/join.lua"),
 ));
-pub(super) static RENEW: Script =
+static RENEW: Script =
     Script::new(concat!(include_str!("redis/lua/look.lua"), include_str!("redis/lua/renew.lua"),));
 static RELEASE: Script = Script::new(concat!(
     include_str!("redis/lua/look.lua"),
@@ -201,32 +201,24 @@ impl RedisStore {
             return self.servers.prepare().await.map(|()| Vec::new());
         };
         let line = self.servers.line(&first.key).await?;
-        let patience = leases.iter().map(|lease| lease.patience).min().unwrap_or(Duration::MAX);
-        let ttls: Vec<String> = leases.iter().map(|lease| millis(lease.ttl)).collect();
-        let calls = leases
-            .iter()
-            .zip(&ttls)
-            .map(|(lease, ttl)| (lease.key.as_str(), [lease.token.as_bytes(), ttl.as_bytes()]));
-        let mut replies = RENEW.call_each_replicated(&line, calls.clone(), patience).await?;
-        for ((reply, lease), (_, args)) in replies.iter_mut().zip(leases).zip(calls) {
+        let mut replies = renew_each(&line, leases).await?;
+        for (reply, lease) in replies.iter_mut().zip(leases) {
             if let Err(error) = reply
                 && let Some(other) = self.servers.redirected(&lease.key, &line, error).await?
             {
-                *reply = self.renew_on(other, &lease.key, &args).await;
+                *reply = self.renew_on(other, lease).await;
             }
         }
         Ok(replies.into_iter().map(|reply| owned(&reply?)).collect())
     }
 
-    async fn renew_on(
-        &self,
-        mut line: Line,
-        key: &Key,
-        args: &[&[u8]],
-    ) -> Result<Value, StoreError> {
+    async fn renew_on(&self, mut line: Line, lease: &Renewal) -> Result<Value, StoreError> {
+        let Renewal { key, token, ttl, .. } = lease;
+        let ttl = millis(*ttl);
+        let args = [token.as_bytes(), ttl.as_bytes()];
         let mut redirections = 0;
         loop {
-            match RENEW.call_replicated(&line, &[key.as_str()], args).await {
+            match RENEW.call_replicated(&line, &[key.as_str()], &args).await {
                 Ok((reply, acknowledged)) => return acknowledged.map(|()| reply),
                 Err(error) => line = self.elsewhere(key, &line, error, &mut redirections).await?,
             }
@@ -295,6 +287,20 @@ impl Store for RedisStore {
             }
         })
     }
+}
+
+/// Renews leases on one server, and gives what it replies to each.
+pub(super) async fn renew_each(
+    line: &Line,
+    leases: &[Renewal],
+) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+    let patience = leases.iter().map(|lease| lease.patience).min().unwrap_or(Duration::MAX);
+    let ttls: Vec<String> = leases.iter().map(|lease| millis(lease.ttl)).collect();
+    let calls = leases
+        .iter()
+        .zip(&ttls)
+        .map(|(lease, ttl)| (lease.key.as_str(), [lease.token.as_bytes(), ttl.as_bytes()]));
+    RENEW.call_each_replicated(line, calls, patience).await
 }
 
 /// A duration for Redis, which counts in milliseconds: rounded up, and never zero, because an

@@ -41,10 +41,10 @@ pub(crate) enum Topology {
 
 #[derive(Debug)]
 pub(crate) struct SentinelAddress {
-    pub(in crate::store) sentinels: Vec<ConnectionInfo>,
-    pub(in crate::store) service: String,
+    pub(super) sentinels: Vec<ConnectionInfo>,
+    pub(super) service: String,
     /// How to connect to the master; its host and port are those of a sentinel.
-    pub(in crate::store) master: ConnectionInfo,
+    pub(super) master: ConnectionInfo,
 }
 
 impl Address {
@@ -211,7 +211,7 @@ pub(crate) fn names(scheme: &str, infos: &[ConnectionInfo]) -> String {
 }
 
 /// The same settings for another server.
-pub(in crate::store) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
+pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     let (host, info) = (host.to_owned(), info.clone());
     let addr = match info.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {

@@ -3,7 +3,6 @@
 use redis::Value;
 
 use super::answer::unexpected;
-use super::fault;
 use super::line::Line;
 use crate::store::StoreError;
 
@@ -36,7 +35,7 @@ pub(in crate::store) async fn server(
     script?;
     // Who may not ask is not told.
     let Ok(info) = info else { return Ok(()) };
-    let field = |name| fault::info(&info, name);
+    let field = |name| self::info(&info, name);
     if field("cluster_enabled") == Some("1") && kind == Kind::Alone {
         let what = "this is a server of a cluster; use redis-cluster://";
         return Err(StoreError::Refused(what.into()));
@@ -62,4 +61,14 @@ pub(in crate::store) async fn server(
         );
     }
     Ok(())
+}
+
+/// A field of an answer to `INFO`.
+pub(in crate::store) fn info<'a>(info: &'a Value, name: &str) -> Option<&'a str> {
+    let text = match info {
+        Value::BulkString(text) => std::str::from_utf8(text).ok()?,
+        Value::VerbatimString { text, .. } => text,
+        _ => return None,
+    };
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }

@@ -9,6 +9,7 @@ use redis::{ConnectionInfo, Value, from_redis_value};
 use tokio::time::sleep;
 
 use super::address;
+use super::check;
 use super::connection::Connections;
 use super::fault::{self, Redirection};
 use super::line::Line;
@@ -230,9 +231,9 @@ async fn ask(address: String, node: Arc<Connections>) -> Result<(u64, Ranges), S
             .unwrap_or_else(|_| [Ok(Value::Nil), Ok(Value::Nil)]);
         let [info, slots] = answers;
         let info = info?;
-        let is_well = fault::info(&info, "cluster_state") == Some("ok");
+        let is_well = check::info(&info, "cluster_state") == Some("ok");
         let epoch =
-            fault::info(&info, "cluster_current_epoch").and_then(|epoch| epoch.parse().ok());
+            check::info(&info, "cluster_current_epoch").and_then(|epoch| epoch.parse().ok());
         let epoch = epoch.filter(|_| is_well).unwrap_or(0);
         let ranges: Vec<Vec<Value>> =
             from_redis_value(slots?).map_err(|error| StoreError::Unknown(error.into()))?;

@@ -24,7 +24,7 @@ impl Connections {
         Self { server: Arc::new(Server::new(place, common)), by_runtime: Mutex::default() }
     }
 
-    pub(in crate::store) fn server(&self) -> &Server {
+    pub(super) fn server(&self) -> &Server {
         &self.server
     }
 
@@ -52,7 +52,7 @@ impl Connections {
     }
 
     /// Leaves the lines to servers that are the master no more, and has those ask again who wait there.
-    pub(in crate::store) fn leave(&self, is_left: impl Fn(&str) -> bool) {
+    pub(super) fn leave(&self, is_left: impl Fn(&str) -> bool) {
         let requests = self.server.common().requests.upgrade().unwrap_or_default();
         for (_, connection) in &*self.by_runtime() {
             let line = connection.current_line();

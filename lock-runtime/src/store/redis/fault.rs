@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use redis::{ErrorKind, RedisError, Value};
+use redis::{ErrorKind, RedisError};
 
 use crate::store::StoreError;
 
@@ -28,7 +28,7 @@ const NEVER: [&str; 6] = ["CROSSSLOT", "FENCE", "NOAUTH", "NOPERM", "WRONGPASS",
 
 /// Why there is no connection.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(in crate::store) enum ConnectError {
+pub(super) enum ConnectError {
     /// What the server, or the way to it, said.
     #[error(transparent)]
     Server(RedisError),
@@ -41,7 +41,7 @@ pub(in crate::store) enum ConnectError {
 }
 
 /// An error while connecting: no command was executed.
-pub(in crate::store) fn connecting(error: ConnectError) -> StoreError {
+pub(super) fn connecting(error: ConnectError) -> StoreError {
     let error = match error {
         ConnectError::Server(error) => error,
         ConnectError::NoMaster(why) => return StoreError::NotExecuted(why.into()),
@@ -61,7 +61,7 @@ pub(in crate::store) fn connecting(error: ConnectError) -> StoreError {
 }
 
 /// An error after a command was handed to the connection.
-pub(in crate::store) fn sending(error: RedisError) -> StoreError {
+pub(super) fn sending(error: RedisError) -> StoreError {
     match error.code() {
         Some(code) if LATER.contains(&code) => StoreError::NotExecuted(explained(error)),
         Some(code) if NEVER.contains(&code) || is_forbidden_in_script(&error) => {
@@ -84,7 +84,7 @@ fn is_forbidden_in_script(error: &RedisError) -> bool {
 /// Whether the connection is of no use after this error. A read-only server is one that was
 /// demoted, and its name may lead to the new primary by now; one that asks for a login has
 /// forgotten the one that was made.
-pub(in crate::store) fn breaks_connection(error: &RedisError) -> bool {
+pub(super) fn breaks_connection(error: &RedisError) -> bool {
     match error.code() {
         Some(code) => matches!(code, "READONLY" | "NOAUTH"),
         None => !error.is_timeout(),
@@ -92,7 +92,7 @@ pub(in crate::store) fn breaks_connection(error: &RedisError) -> bool {
 }
 
 /// Whether the server does not know RESP3: Redis before 6, and some proxies.
-pub(in crate::store) fn is_resp3_unknown(error: &RedisError) -> bool {
+pub(super) fn is_resp3_unknown(error: &RedisError) -> bool {
     let unknown_hello = error.detail().is_some_and(|detail| {
         let detail = detail.to_ascii_lowercase();
         detail.contains("unknown command") && detail.contains("hello")
@@ -101,13 +101,13 @@ pub(in crate::store) fn is_resp3_unknown(error: &RedisError) -> bool {
 }
 
 /// Whether the server has to be sent the script in full.
-pub(in crate::store) fn is_script_unknown(error: &StoreError) -> bool {
+pub(super) fn is_script_unknown(error: &StoreError) -> bool {
     redis_error(error).is_some_and(|error| error.code() == Some("NOSCRIPT"))
 }
 
 /// Where in a cluster a command should have gone.
 #[derive(Debug, PartialEq)]
-pub(in crate::store) enum Redirection {
+pub(super) enum Redirection {
     /// To the server of this address, as others of its slot.
     Moved(String),
     /// To the server of this address, this once.
@@ -117,7 +117,7 @@ pub(in crate::store) enum Redirection {
 }
 
 /// Where a cluster redirects to.
-pub(in crate::store) fn redirection(error: &StoreError) -> Option<Redirection> {
+pub(super) fn redirection(error: &StoreError) -> Option<Redirection> {
     let error = redis_error(error)?;
     let address = || error.redirect_node().map(|(address, _)| address.to_owned());
     match error.code()? {
@@ -135,7 +135,7 @@ fn redis_error(error: &StoreError) -> Option<&RedisError> {
 }
 
 /// The same error, with the address of the server that it is about.
-pub(in crate::store) fn at(address: &str, error: StoreError) -> StoreError {
+pub(super) fn at(address: &str, error: StoreError) -> StoreError {
     let located = |source| Box::new(Located { address: address.to_owned(), source });
     match error {
         StoreError::Refused(source) => StoreError::Refused(located(source)),
@@ -143,16 +143,6 @@ pub(in crate::store) fn at(address: &str, error: StoreError) -> StoreError {
         StoreError::Disconnected(source) => StoreError::Disconnected(located(source)),
         StoreError::Unknown(source) => StoreError::Unknown(located(source)),
     }
-}
-
-/// A field of an answer to `INFO`.
-pub(in crate::store) fn info<'a>(info: &'a Value, name: &str) -> Option<&'a str> {
-    let text = match info {
-        Value::BulkString(text) => std::str::from_utf8(text).ok()?,
-        Value::VerbatimString { text, .. } => text,
-        _ => return None,
-    };
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
 /// An error of one of several servers.

@@ -25,19 +25,19 @@ const MAX_DOUBTS: u32 = 2;
 /// One connection to a server, which executes commands in the order in which they are sent.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Line {
-    pub(in crate::store) multiplexed: MultiplexedConnection,
+    pub(super) multiplexed: MultiplexedConnection,
     pub(in crate::store) state: Arc<LineState>,
     /// Whether the server is to serve a slot that is still being moved to it.
     asking: bool,
 }
 
 impl Line {
-    pub(in crate::store) fn new(multiplexed: MultiplexedConnection, state: Arc<LineState>) -> Self {
+    pub(super) fn new(multiplexed: MultiplexedConnection, state: Arc<LineState>) -> Self {
         Self { multiplexed, state, asking: false }
     }
 
     /// The same line for one call about a slot that is being moved to its server.
-    pub(in crate::store) fn asking(self) -> Self {
+    pub(super) fn asking(self) -> Self {
         Self { asking: true, ..self }
     }
 
@@ -58,7 +58,7 @@ impl Line {
 
     /// Sends a command that writes, and has it acknowledged by as many replicas as the manager asks
     /// for. Gives its answer, and an error when they have not acknowledged it in time.
-    pub(in crate::store) async fn call_replicated(
+    pub(super) async fn call_replicated(
         &self,
         command: Cmd,
     ) -> Result<(Value, Result<(), StoreError>), StoreError> {
@@ -79,7 +79,7 @@ impl Line {
     /// Sends commands that write together, and gives the answer of each. When that takes longer than
     /// `patience`, the line is doubted; the answers are awaited all the same. An answer that is not
     /// acknowledged by as many replicas as the manager asks for is an error.
-    pub(in crate::store) async fn call_each_replicated(
+    pub(super) async fn call_each_replicated(
         &self,
         mut commands: Pipeline,
         patience: Duration,
@@ -162,22 +162,22 @@ impl Line {
     }
 
     /// Whether it leads to a server that answers, as far as anybody knows.
-    pub(in crate::store) fn is_good(&self) -> bool {
+    pub(super) fn is_good(&self) -> bool {
         !self.is_broken() && self.state.doubts.load(Ordering::Relaxed) < MAX_DOUBTS
     }
 
     /// How many replicas have to acknowledge what is written on it.
-    pub(in crate::store) fn replicas(&self) -> u32 {
+    pub(super) fn replicas(&self) -> u32 {
         self.state.common.replicas
     }
 
     /// The server, as others call it.
-    pub(in crate::store) fn address(&self) -> &str {
+    pub(super) fn address(&self) -> &str {
         &self.state.address
     }
 
     /// The epoch in which its server became the master, for [fences](crate::fence).
-    pub(in crate::store) fn epoch(&self) -> &str {
+    pub(super) fn epoch(&self) -> &str {
         &self.state.epoch
     }
 
@@ -194,7 +194,7 @@ impl Line {
     }
 
     /// Whether `script` was not called on it before.
-    pub(in crate::store) fn is_first_call(&self, script: &'static str) -> bool {
+    pub(super) fn is_first_call(&self, script: &'static str) -> bool {
         let mut called = self.state.called.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = called.iter().all(|known| !ptr::eq(*known, script));
         if is_first {
@@ -206,12 +206,12 @@ impl Line {
 
 #[derive(Debug)]
 pub(in crate::store) struct LineState {
-    pub(in crate::store) common: Arc<Common>,
+    pub(super) common: Arc<Common>,
     address: String,
     epoch: String,
-    pub(in crate::store) broken: AtomicBool,
+    pub(super) broken: AtomicBool,
     /// Whether its server is the master no more.
-    pub(in crate::store) left: AtomicBool,
+    pub(super) left: AtomicBool,
     /// Answers that have been missing since the last one that came.
     doubts: AtomicU32,
     last_fences: Mutex<BTreeMap<u16, u64>>,
@@ -224,7 +224,7 @@ pub(in crate::store) struct LineState {
 }
 
 impl LineState {
-    pub(in crate::store) fn new(
+    pub(super) fn new(
         common: &Arc<Common>,
         address: String,
         epoch: String,

@@ -28,7 +28,7 @@ impl Names {
     }
 
     /// The names in a cluster.
-    pub(in crate::store) fn in_cluster(key: &Key) -> Self {
+    pub(super) fn in_cluster(key: &Key) -> Self {
         let slot = Slot::of(key.as_str());
         Self::with_counter(key, format!("{FENCE}:{{{}}}", slot.tag()).into(), slot.number())
     }

@@ -39,13 +39,13 @@ impl Requests {
     }
 
     /// A question is sent. From now on, messages to `token` are kept.
-    pub(in crate::store) fn ask(&self, token: Token, line: &Line) {
+    pub(super) fn ask(&self, token: Token, line: &Line) {
         let request = Request { line: line.clone(), answered: false, message: None, waiter: None };
         self.all().insert(token, request);
     }
 
     /// The answer was that the request waits.
-    pub(in crate::store) fn wait(&self, token: Token) {
+    pub(super) fn wait(&self, token: Token) {
         if let Some(request) = self.all().get_mut(&token) {
             request.answered = true;
         }
@@ -53,7 +53,7 @@ impl Requests {
 
     /// The request is over. Gives the line on which its last question was sent, if the answer is
     /// not known: what is sent elsewhere now may overtake the question.
-    pub(in crate::store) fn end(&self, token: Token) -> Option<Line> {
+    pub(super) fn end(&self, token: Token) -> Option<Line> {
         let request = self.all().remove(&token)?;
         (!request.answered).then_some(request.line)
     }
@@ -63,7 +63,7 @@ impl Requests {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(in crate::store) async fn message(&self, token: Token, until: Instant) -> Option<Message> {
+    pub(super) async fn message(&self, token: Token, until: Instant) -> Option<Message> {
         let message = poll_fn(|cx| {
             let mut all = self.all();
             // Requests end only when nobody waits for them any more.
@@ -77,7 +77,7 @@ impl Requests {
     }
 
     /// Passes on what the server has sent on a line without being asked.
-    pub(in crate::store) fn receive(&self, push: &PushInfo) {
+    pub(super) fn receive(&self, push: &PushInfo) {
         if let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(text)]) =
             (&push.kind, &push.data[..])
         {
@@ -98,7 +98,7 @@ impl Requests {
     }
 
     /// Has those ask again who wait for messages on a line that broke.
-    pub(in crate::store) fn disconnected(&self, is_theirs: impl Fn(&Line) -> bool) {
+    pub(super) fn disconnected(&self, is_theirs: impl Fn(&Line) -> bool) {
         for request in self.all().values_mut().filter(|request| is_theirs(&request.line)) {
             request.tell(Message::Lost);
         }

@@ -37,7 +37,7 @@ impl Script {
     }
 
     /// Runs the script and has what it writes acknowledged, as [`Line::call_replicated`] does.
-    pub(in crate::store) async fn call_replicated(
+    pub(super) async fn call_replicated(
         &self,
         line: &Line,
         keys: &[&str],
@@ -53,7 +53,7 @@ impl Script {
 
     /// Runs the script for many keys at once, and answers for each, as
     /// [`Line::call_each_replicated`] does.
-    pub(in crate::store) async fn call_each_replicated<'a, const N: usize>(
+    pub(super) async fn call_each_replicated<'a, const N: usize>(
         &self,
         line: &Line,
         calls: impl Iterator<Item = (&'a str, [&'a [u8]; N])> + Clone,

@@ -57,7 +57,13 @@ impl Sentinel {
     /// failover, of those that answer first.
     pub(super) async fn master(&self) -> Result<(ConnectionInfo, u64), ConnectError> {
         let SentinelAddress { sentinels, service, master } = &self.address;
-        let ask = |sentinel: &ConnectionInfo| ask(sentinel.clone(), service.clone(), self.timeout);
+        let ask = |sentinel: &ConnectionInfo| {
+            let (sentinel, service, timeout) = (sentinel.clone(), service.clone(), self.timeout);
+            async move {
+                let connection = connect(&sentinel, AsyncConnectionConfig::new(), timeout).await?;
+                ask(connection, &service).await
+            }
+        };
         let (answers, errors) = survey(sentinels.iter().map(ask)).await;
         let by_majority = answers.len() > sentinels.len() / 2;
         let is_known = answers.is_empty() || answers.iter().any(Option::is_some);
@@ -108,14 +114,12 @@ impl Sentinel {
 /// While a failover goes on, it gives the address of the new master as soon as it has raised the
 /// epoch, so the two belong together.
 async fn ask(
-    sentinel: ConnectionInfo,
-    service: String,
-    timeout: Duration,
+    mut connection: MultiplexedConnection,
+    service: &str,
 ) -> Result<Option<Master>, RedisError> {
-    let mut connection = connect(&sentinel, AsyncConnectionConfig::new(), timeout).await?;
     let mut questions = redis::pipe();
-    questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&service);
-    questions.cmd("SENTINEL").arg("MASTER").arg(&service);
+    questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(service);
+    questions.cmd("SENTINEL").arg("MASTER").arg(service);
     let answers = connection.send_packed_commands(&questions, 0, 2).await?;
     let Ok([address, details]) = <[Value; 2]>::try_from(answers) else { return Ok(None) };
     let Some((host, port)) = from_redis_value::<Option<(String, u16)>>(address.extract_error()?)?
@@ -148,7 +152,7 @@ async fn listen(
     let mut connection = connect(sentinel, config, limit).await?;
     connection.subscribe(SWITCH).await?;
     // It may have been said before somebody listened.
-    if let Some(master) = ask(sentinel.clone(), service.to_owned(), limit).await?
+    if let Some(master) = ask(connection.clone(), service).await?
         && let Some(connections) = connections.upgrade()
         && connections.server().sentinel().is_some_and(|sentinel| sentinel.is_behind(&master))
     {

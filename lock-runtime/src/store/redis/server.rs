@@ -10,6 +10,7 @@ use redis::{
     RedisError, Value,
 };
 
+use super::check;
 use super::fault::{self, ConnectError};
 use super::line::{Line, LineState};
 use super::requests::Requests;
@@ -20,13 +21,13 @@ use crate::token;
 /// What the connections of one manager have in common.
 #[derive(Debug)]
 pub(in crate::store) struct Common {
-    pub(in crate::store) timeout: Duration,
+    pub(super) timeout: Duration,
     /// For whom messages are.
-    pub(in crate::store) requests: Weak<Requests>,
+    pub(super) requests: Weak<Requests>,
     /// How many replicas have to acknowledge grants and renewals.
-    pub(in crate::store) replicas: u32,
+    pub(super) replicas: u32,
     /// Whether it was said that waiters get no messages.
-    pub(in crate::store) said_deaf: AtomicBool,
+    pub(super) said_deaf: AtomicBool,
 }
 
 impl Common {
@@ -40,7 +41,7 @@ impl Common {
 
     /// The command that waits for the replicas: no longer than half a timeout, so that its own answer
     /// comes in time.
-    pub(in crate::store) fn wait(&self) -> Option<Cmd> {
+    pub(super) fn wait(&self) -> Option<Cmd> {
         let limit = self.timeout.as_millis() / 2;
         let wait = || redis::cmd("WAIT").arg(self.replicas).arg(limit.to_string()).take();
         (self.replicas > 0).then(wait)
@@ -48,7 +49,7 @@ impl Common {
 }
 
 /// A server, and how to connect to it.
-pub(in crate::store) struct Server {
+pub(super) struct Server {
     place: Place,
     common: Arc<Common>,
     /// Whether to speak RESP3: cleared when the server turns out not to know it.
@@ -72,18 +73,18 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub(in crate::store) fn new(place: Place, common: Arc<Common>) -> Self {
+    pub(super) fn new(place: Place, common: Arc<Common>) -> Self {
         let server = Self { place, common, resp3: AtomicBool::new(false) };
         let resp3 = server.settings().redis_settings().protocol().supports_resp3();
         server.resp3.store(resp3, Ordering::Relaxed);
         server
     }
 
-    pub(in crate::store) fn common(&self) -> &Arc<Common> {
+    pub(super) fn common(&self) -> &Arc<Common> {
         &self.common
     }
 
-    pub(in crate::store) fn sentinel(&self) -> Option<&Sentinel> {
+    pub(super) fn sentinel(&self) -> Option<&Sentinel> {
         match &self.place {
             Place::Fixed(_) => None,
             Place::Sentinel(sentinel) => Some(sentinel),
@@ -97,7 +98,7 @@ impl Server {
         }
     }
 
-    pub(in crate::store) async fn connect(&self) -> Result<Line, ConnectError> {
+    pub(super) async fn connect(&self) -> Result<Line, ConnectError> {
         let (info, epoch) = match &self.place {
             Place::Fixed(info) => ((**info).clone(), 0),
             Place::Sentinel(sentinel) => sentinel.master().await?,
@@ -124,7 +125,7 @@ impl Server {
 
     /// What to say of a failed attempt. Some servers quote the command that they do not like, and
     /// it may be the one with the password.
-    pub(in crate::store) fn failure(&self, error: ConnectError) -> StoreError {
+    pub(super) fn failure(&self, error: ConnectError) -> StoreError {
         let secret = self.settings().redis_settings().password();
         match secret.filter(|secret| !secret.is_empty() && error.to_string().contains(*secret)) {
             Some(_) => StoreError::Refused("the server does not accept the login".into()),
@@ -174,7 +175,7 @@ async fn check_role(line: &Line) -> Result<(), ConnectError> {
     let question = redis::cmd("INFO").arg("replication").take();
     let answer = line.multiplexed.clone().send_packed_command(&question).await;
     match answer.and_then(Value::extract_error) {
-        Ok(info) if fault::info(&info, "role").is_some_and(|role| role != "master") => {
+        Ok(info) if check::info(&info, "role").is_some_and(|role| role != "master") => {
             Err(ConnectError::NoMaster(format!("{} is no master yet", line.address())))
         }
         Err(error) if error.code().is_none() => Err(ConnectError::Server(error)),

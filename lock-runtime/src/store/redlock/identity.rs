@@ -8,6 +8,7 @@ use redis::Value;
 
 use crate::store::StoreError;
 use crate::store::redis::answer::unexpected;
+use crate::store::redis::check;
 use crate::store::redis::line::Line;
 
 /// What the uptime, which is in whole seconds, may be too great by.
@@ -40,8 +41,7 @@ impl Identity {
     }
 
     fn read(info: &Value, keeps_all: bool) -> Option<Self> {
-        let info: String = redis::from_redis_value_ref(info).ok()?;
-        let field = |name| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let field = |name| check::info(info, name);
         let uptime = Duration::from_secs(field("uptime_in_seconds")?.parse().ok()?);
         Some(Self { run_id: field("run_id")?.into(), keeps_all, uptime, read: Instant::now() })
     }

@@ -15,7 +15,7 @@ use crate::store::redis::connection::Connections;
 use crate::store::redis::line::{Line, LineState};
 use crate::store::redis::script::Script;
 use crate::store::redis::server::{Common, Place};
-use crate::store::redis::{RENEW, address, millis};
+use crate::store::redis::{address, millis, renew_each};
 use crate::store::{Owned, Release, Renewal, StoreError};
 
 static TAKE: Script = Script::new(concat!(
@@ -144,15 +144,10 @@ impl Node {
         let line = self.line().await?;
         let identity = self.identity(&line).await?;
         electorate.admit(&self.name, &identity)?;
-        let Some(patience) = leases.iter().map(|lease| lease.patience).min() else {
+        if leases.is_empty() {
             return Ok(Vec::new());
-        };
-        let ttls: Vec<String> = leases.iter().map(|lease| millis(lease.ttl)).collect();
-        let calls = leases
-            .iter()
-            .zip(&ttls)
-            .map(|(lease, ttl)| (lease.key.as_str(), [lease.token.as_bytes(), ttl.as_bytes()]));
-        let replies = RENEW.call_each_replicated(&line, calls, patience).await?;
+        }
+        let replies = renew_each(&line, &leases).await?;
         let answer = |(reply, lease): (Result<Value, StoreError>, &Renewal)| {
             let owned = owned(&reply?)?;
             if owned == Owned::Yes {
