@@ -33,7 +33,6 @@ use self::round::Round;
 use self::tally::Tally;
 use super::redis::address;
 use super::redis::answer::unexpected;
-use super::redis::line::Line;
 use super::redis::requests::Requests;
 use super::redis::server::Common;
 use super::{
@@ -214,17 +213,17 @@ impl Redlock {
         {
             // Some servers may hold it still, and nobody would release what is lost.
             let release = Release { key: lease.key.clone(), token: lease.token, keep_until: None };
-            self.give_back(&release, Vec::new()).finish();
+            self.give_back(release).finish();
         }
         answers
     }
 
     /// Has all servers asked to give a lock back, each on the line of the question that it has not answered,
     /// if there is one.
-    fn give_back(&self, release: &Release, mut lines: Vec<Option<Line>>) -> Replies {
-        lines.resize(self.nodes.len(), None);
+    fn give_back(&self, release: Release) -> Replies {
         let channel = hints::channel(&release.key);
-        let back = Arc::new(Return { release: release.clone(), channel });
+        let back = Arc::new(Return { release, channel });
+        let lines = self.attempts.give_back(&back, self.nodes.len());
         Crowd::new(self.all().zip(lines).map(|((index, node), line)| {
             let back = Arc::clone(&back);
             async move { (index, node.give_back(back, line).await.map(|owned| vec![Ok(owned)])) }
@@ -233,9 +232,8 @@ impl Redlock {
 
     async fn release_all(&self, release: &Release) -> Result<Owned, StoreError> {
         current_runtime()?;
-        let lines = self.attempts.end(release.token);
-        let mut answers =
-            self.count(self.give_back(release, lines), 1, self.timeout * 2, "released").await;
+        let replies = self.give_back(release.clone());
+        let mut answers = self.count(replies, 1, self.timeout * 2, "released").await;
         answers.pop().unwrap_or_else(|| Err(unexpected(&Value::Nil)))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::electorate::Electorate;
+use super::node::Return;
 use crate::Token;
 use crate::store::Claim;
 use crate::store::redis::line::Line;
@@ -17,7 +18,7 @@ pub(super) struct Attempts(Mutex<BTreeMap<Token, Arc<Attempt>>>);
 
 impl Attempts {
     pub(super) fn begin(&self, claim: &Claim, nodes: usize) -> Arc<Attempt> {
-        let questions = Questions { are_allowed: true, asked: 0, unanswered: vec![None; nodes] };
+        let questions = Questions { asked: 0, unanswered: vec![None; nodes], back: None };
         let attempt = Arc::new(Attempt {
             names: Names::of(&claim.key),
             token: claim.token,
@@ -29,15 +30,23 @@ impl Attempts {
         attempt
     }
 
-    /// Sends no further questions of an attempt. Gives the line of each server whose answer is missing:
-    /// what is sent elsewhere now may overtake the question.
-    pub(super) fn end(&self, token: Token) -> Vec<Option<Line>> {
-        let attempt = self.all().remove(&token);
-        attempt.map_or_else(Vec::new, |attempt| {
-            let mut questions = attempt.questions();
-            questions.are_allowed = false;
-            std::mem::take(&mut questions.unanswered)
-        })
+    /// The lock is given back: no further questions of the attempt are sent. Gives the line of each server
+    /// whose answer is missing: what is sent elsewhere now may overtake the question.
+    pub(super) fn give_back(&self, back: &Arc<Return>, nodes: usize) -> Vec<Option<Line>> {
+        let attempt = self.all().remove(&back.release.token);
+        attempt.map_or_else(
+            || vec![None; nodes],
+            |attempt| {
+                let mut questions = attempt.questions();
+                questions.back = Some(Arc::clone(back));
+                questions.unanswered.iter_mut().map(Option::take).collect()
+            },
+        )
+    }
+
+    /// All questions are answered.
+    pub(super) fn forget(&self, token: Token) {
+        self.all().remove(&token);
     }
 
     /// A panic elsewhere leaves the map usable: each change to it is complete or not begun.
@@ -58,9 +67,10 @@ pub(super) struct Attempt {
 
 #[derive(Debug)]
 struct Questions {
-    are_allowed: bool,
     asked: usize,
     unanswered: Vec<Option<Line>>,
+    /// How the lock was given back, once it was.
+    back: Option<Arc<Return>>,
 }
 
 impl Attempt {
@@ -71,11 +81,12 @@ impl Attempt {
     /// A question is about to be sent to a server. It must not be if the attempt was given up meanwhile.
     pub(super) fn ask(&self, node: usize, line: &Line) -> bool {
         let mut questions = self.questions();
-        if questions.are_allowed {
+        let is_wanted = questions.back.is_none();
+        if is_wanted {
             questions.asked += 1;
             questions.unanswered[node] = Some(line.clone());
         }
-        questions.are_allowed
+        is_wanted
     }
 
     /// How many servers were asked.
@@ -84,13 +95,11 @@ impl Attempt {
     }
 
     pub(super) fn answered(&self, node: usize) {
-        if let Some(line) = self.questions().unanswered.get_mut(node) {
-            *line = None;
-        }
+        self.questions().unanswered[node] = None;
     }
 
-    /// Whether the lock is wanted no more.
-    pub(super) fn is_over(&self) -> bool {
-        !self.questions().are_allowed
+    /// How the lock was given back, if it was.
+    pub(super) fn back(&self) -> Option<Arc<Return>> {
+        self.questions().back.clone()
     }
 }

@@ -138,54 +138,57 @@ impl<'a> Ballot<'a> {
     }
 
     /// Awaits the answers that are missing to a round that was won. The votes among them are kept, unless
-    /// the lock has been released meanwhile.
-    fn finish(mut self) {
+    /// the lock is given back meanwhile.
+    fn finish(self) {
+        let (attempts, token) = (Arc::clone(&self.store.attempts), self.claim.token);
         if self.replies.is_empty() {
-            self.store.attempts.end(self.claim.token);
-            return;
+            return attempts.forget(token);
         }
-        let (nodes, attempts) = (self.store.nodes.clone(), Arc::clone(&self.store.attempts));
-        let back = self.vote();
+        let late = give_back_late(self.replies, self.attempt, self.store.nodes.clone());
         tokio::spawn(async move {
-            while let Some((index, reply)) = self.replies.next().await {
-                if reply.may_hold() && self.attempt.is_over() {
-                    tokio::spawn(Arc::clone(&nodes[index]).give_back(Arc::clone(&back), None));
-                }
-            }
-            attempts.end(self.attempt.token);
+            late.await;
+            attempts.forget(token);
         });
     }
 
     /// Gives back all votes, also those that may still come.
     async fn lose(mut self) -> Defeat {
-        let mut lines = self.store.attempts.end(self.claim.token);
-        let (back, mut returns) = (self.vote(), Crowd::default());
         let is_late = Instant::now() >= self.deadline;
-        for ((index, node), vote) in self.store.all().zip(&mut self.votes) {
-            match vote {
-                Vote::Granted(_) | Vote::Unconfirmed(_) => {
-                    returns.add(node.give_back(Arc::clone(&back), None));
-                }
-                Vote::Failed(error) if error.may_have_run() => {
-                    tokio::spawn(node.give_back(Arc::clone(&back), lines[index].take()));
-                }
-                Vote::Unknown if is_late && lines[index].is_some() => {
-                    *vote = Vote::Failed(StoreError::Unknown("no answer in time".into()));
-                }
-                Vote::Unknown if is_late => {
-                    let error = StoreError::NotExecuted("no connection in time".into());
-                    *vote = Vote::Failed(error);
-                }
-                Vote::Unknown | Vote::Busy(_) | Vote::NotALock { .. } | Vote::Failed(_) => {}
+        let (back, mut returns, mut granted) = (self.vote(), Crowd::default(), 0);
+        let lines = self.store.attempts.give_back(&back, self.votes.len());
+        for (((_, node), vote), line) in self.store.all().zip(&mut self.votes).zip(lines) {
+            let is_granted = matches!(vote, Vote::Granted(_) | Vote::Unconfirmed(_));
+            if is_late && matches!(vote, Vote::Unknown) {
+                *vote = Vote::Failed(match &line {
+                    Some(_) => StoreError::Unknown("no answer in time".into()),
+                    None => StoreError::NotExecuted("no connection in time".into()),
+                });
+            }
+            if is_granted || line.is_some() {
+                granted += usize::from(is_granted);
+                let given_back = node.give_back(Arc::clone(&back), line);
+                returns.add(async move {
+                    let _ = given_back.await;
+                    is_granted
+                });
             }
         }
         if !self.replies.is_empty() {
-            let nodes = self.store.nodes.clone();
-            tokio::spawn(give_back_late(self.replies, lines, nodes, back, self.deadline));
+            tokio::spawn(give_back_late(self.replies, self.attempt, self.store.nodes.clone()));
         }
-        let limit = Instant::now() + self.store.patience(self.claim.ttl);
-        let all = async { while returns.next().await.is_some() {} };
-        let _ = timeout_at(limit.into(), all).await;
+        // All of them are sent before this returns, so that the next round finds none in its way; those
+        // that are known to be there are awaited.
+        let patience =
+            if granted > 0 { self.store.patience(self.claim.ttl) } else { Duration::ZERO };
+        let known = async {
+            while let Some(is_granted) = returns.next().await {
+                granted -= usize::from(is_granted);
+                if granted == 0 {
+                    break;
+                }
+            }
+        };
+        let _ = timeout_at((Instant::now() + patience).into(), known).await;
         returns.finish();
         defeat(self.store, self.votes)
     }
@@ -241,30 +244,16 @@ fn note(vote: &mut Vote, node: usize, reply: Reply) -> Event {
     event
 }
 
-/// Gives back the votes of servers that have not answered yet: when they do, or at the deadline, on the
-/// line of the question and so behind it.
+/// Awaits the answers that are missing. A server that has granted a lock that was given back meanwhile is
+/// asked once more to give it back: the question may have been sent after that.
 async fn give_back_late(
     mut replies: Crowd<(usize, Reply)>,
-    mut lines: Vec<Option<Line>>,
+    attempt: Arc<Attempt>,
     nodes: Vec<Arc<Node>>,
-    back: Arc<Return>,
-    deadline: Instant,
 ) {
-    let give_back = |index: usize, line| {
-        tokio::spawn(Arc::clone(&nodes[index]).give_back(Arc::clone(&back), line));
-    };
-    while let Ok(Some((index, reply))) = timeout_at(deadline.into(), replies.next()).await {
-        let line = lines[index].take();
-        if reply.may_hold() {
-            give_back(index, line);
-        }
-    }
-    for (index, line) in lines.into_iter().enumerate().filter(|(_, line)| line.is_some()) {
-        give_back(index, line);
-    }
     while let Some((index, reply)) = replies.next().await {
-        if reply.may_hold() {
-            give_back(index, None);
+        if let Some(back) = attempt.back().filter(|_| reply.may_hold()) {
+            tokio::spawn(Arc::clone(&nodes[index]).give_back(back, None));
         }
     }
 }

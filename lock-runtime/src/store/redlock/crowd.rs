@@ -5,11 +5,14 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// Futures that are polled together by whoever awaits the next result.
-pub(super) struct Crowd<T>(Vec<Pin<Box<dyn Future<Output = T> + Send>>>);
+pub(super) struct Crowd<T> {
+    running: Vec<Pin<Box<dyn Future<Output = T> + Send>>>,
+    done: Vec<T>,
+}
 
 impl<T> Default for Crowd<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { running: Vec::new(), done: Vec::new() }
     }
 }
 
@@ -23,38 +26,42 @@ impl<T: Send + 'static> Crowd<T> {
     }
 
     pub(super) fn add(&mut self, future: impl Future<Output = T> + Send + 'static) {
-        self.0.push(Box::pin(future));
+        self.running.push(Box::pin(future));
     }
 
-    /// The next result, in the order in which they come; none when there are no more.
+    /// A result; none when there are no more. All futures are polled before that, so what they send at once
+    /// is sent then.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) -> Option<T> {
         poll_fn(|cx| {
-            if self.0.is_empty() {
-                return Poll::Ready(None);
-            }
-            for index in 0..self.0.len() {
-                if let Poll::Ready(result) = self.0[index].as_mut().poll(cx) {
-                    drop(self.0.swap_remove(index));
-                    return Poll::Ready(Some(result));
+            let done = &mut self.done;
+            self.running.retain_mut(|future| match future.as_mut().poll(cx) {
+                Poll::Ready(result) => {
+                    done.push(result);
+                    false
                 }
+                Poll::Pending => true,
+            });
+            match done.pop() {
+                Some(result) => Poll::Ready(Some(result)),
+                None if self.running.is_empty() => Poll::Ready(None),
+                None => Poll::Pending,
             }
-            Poll::Pending
         })
         .await
     }
 
     /// Lets those that are left run on in the background.
     pub(super) fn finish(mut self) {
-        if !self.0.is_empty() {
+        if !self.running.is_empty() {
             tokio::spawn(async move { while self.next().await.is_some() {} });
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.running.is_empty() && self.done.is_empty()
     }
 }
