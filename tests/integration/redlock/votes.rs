@@ -1,6 +1,6 @@
 //! Who gets the votes, and what becomes of those that nobody needs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use harness::Mode;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::group::Group;
 use crate::kit::{SOON, ms, occupy, pttl};
-use crate::trace::{AT_ONCE, absent};
+use crate::trace::{AT_ONCE, FENCE, absent};
 
 #[tokio::test]
 async fn the_key_has_the_same_token_on_all_servers_and_expires() {
@@ -91,6 +91,59 @@ async fn the_vote_of_a_late_server_is_given_back_when_the_round_is_lost() {
     group.proxies[0].to_server(Mode::Pass);
     log.wait_for(|entry| entry.is("SET") && entry.has("k"), SOON).await;
     absent(&mut group.redis[0], "k", AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn a_vote_that_is_lost_before_it_is_confirmed_does_not_count() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect_over_networks().await;
+    group.servers[2].kill();
+    locks.lock("other").await.unwrap().release().await.unwrap();
+    group.proxies[0].to_client(Mode::Hold);
+    let log = group.servers[0].log();
+    let (granted, ()) = tokio::join!(locks.lock("k").ttl(SOON * 6), async {
+        log.wait_for(|entry| entry.is("SET") && entry.has("k"), SOON).await;
+        group.redis[0].del("k").await.unwrap();
+        group.proxies[0].to_client(Mode::Pass);
+    });
+    let error = granted.unwrap_err();
+    assert!(error.to_string().contains("it was lost again"), "{error}");
+    for redis in &mut group.redis[..2] {
+        absent(redis, "k", AT_ONCE).await;
+    }
+}
+
+#[tokio::test]
+async fn a_majority_remembers_the_fence_of_each_grant() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect().await;
+    group.redis[0].set(FENCE, 1_u64 << 52).await.unwrap();
+    for _ in 0..5 {
+        let guard = locks.lock("k").ttl(SOON * 6).wait(SOON).await.unwrap();
+        let mut counters = Vec::new();
+        for redis in &mut group.redis {
+            counters.push(redis.get_int(FENCE).await.unwrap().unwrap_or_default());
+        }
+        let fence = isize::try_from(guard.fence().get()).unwrap();
+        let remember = counters.iter().filter(|last| **last >= fence).count();
+        assert!(remember >= 2, "{counters:?} after {}", guard.fence());
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_vote_whose_answer_is_lost_is_given_back_at_once() {
+    let mut group = Group::start(3).await;
+    let locks = group.connect_over_networks().await;
+    for redis in &mut group.redis[1..] {
+        occupy(redis, "lost", SOON * 6).await;
+    }
+    let log = group.servers[0].log();
+    group.proxies[0].lose_reply_to("\r\nlost\r\n");
+    let began = Instant::now();
+    assert!(locks.lock("lost").ttl(SOON * 6).await.unwrap_err().is_busy());
+    log.wait_for(|entry| entry.is("DEL") && entry.has("lost"), SOON).await;
+    assert!(began.elapsed() < ms(900), "an answer has a second: {:?}", began.elapsed());
 }
 
 #[tokio::test]
