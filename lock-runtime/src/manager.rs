@@ -60,6 +60,10 @@ impl LockManager {
     /// | `redlock://[user:password@]host[:port],host[:port],host[:port]…[/database]` | three or more independent servers, an odd number; `redlocks://…` over TLS |
     /// | `memory://` | this process only, for tests and local runs; each manager has its own |
     ///
+    /// With `redlock://`, all who take a lock have to use the same ttl for it, and a server that was
+    /// restarted votes again when it is a second older than that, or at once with `appendonly yes` and
+    /// `appendfsync always`.
+    ///
     /// # Errors
     ///
     /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when

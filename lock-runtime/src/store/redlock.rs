@@ -3,6 +3,9 @@
 //! Each server is asked to take the lock, with an answer that has the next number of its counter; those
 //! that have, to confirm a fence above the numbers of a majority. The lock is held when a majority has
 //! confirmed.
+//!
+//! A server that may have lost locks in a restart does not vote until it is older than the ttl. That is
+//! enough if all who take a lock use the same ttl for it.
 
 mod attempts;
 mod ballot;
