@@ -208,8 +208,8 @@ async fn min_hold_keeps_the_key_on_all_servers() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let guard = locks.lock("k").ttl(SOON).min_hold(ms(3_000)).await.unwrap();
-    group.held_on("k", 3).await;
     guard.release().await.unwrap();
+    group.held_on("k", 3).await;
     for redis in &mut group.redis {
         let left = pttl(redis, "k").await;
         assert!((1..=3_000).contains(&left), "{left}");
