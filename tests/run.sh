@@ -10,6 +10,7 @@ needs() { # program, and the Debian packages that have it
 needs redis-server redis-server
 needs redis-cli redis-tools
 needs faketime faketime
+needs ip iproute2
 needs python3 python3 python3-pip
 needs npm nodejs npm
 PATH="$PATH:$(printf '%s:' /usr/lib/postgresql/*/bin)" needs initdb postgresql

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
+use tokio::time::timeout;
 
-use crate::{Server, ServerBuilder, eventually};
+use crate::{Network, Server, ServerBuilder, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// For an answer of a node that may stand still or be cut off.
+const GLANCE: Duration = Duration::from_millis(250);
 const SLOTS: u16 = 16_384;
 const MASTERS: usize = 3;
 
@@ -35,9 +38,28 @@ impl Cluster {
     ///
     /// As [`start`](Self::start).
     pub async fn start_with(settings: impl Fn(ServerBuilder) -> ServerBuilder) -> Self {
+        Self::start_on(None, settings).await
+    }
+
+    /// Starts one of which each server has a node of a network, with other settings.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    pub async fn start_in(
+        network: &Network,
+        settings: impl Fn(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
+        Self::start_on(Some(network), settings).await
+    }
+
+    async fn start_on(
+        network: Option<&Network>,
+        settings: impl Fn(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let mut nodes = Vec::new();
         for _ in 0..2 * MASTERS {
-            let node = Server::builder().config("cluster-enabled yes");
+            let node = Server::builder().within(network).await.config("cluster-enabled yes");
             let node =
                 node.config("cluster-node-timeout 1000").config("repl-ping-replica-period 1");
             nodes.push(settings(node).start().await);
@@ -45,8 +67,8 @@ impl Cluster {
         let mut cluster = Self { nodes, ids: Vec::new() };
         for node in 0..cluster.nodes.len() {
             cluster.ids.push(cluster.ask(node, "CLUSTER MYID").await);
-            let port = cluster.nodes[0].port();
-            cluster.run(node, &format!("CLUSTER MEET 127.0.0.1 {port}")).await;
+            let (host, port) = (cluster.nodes[0].addr().ip(), cluster.nodes[0].port());
+            cluster.run(node, &format!("CLUSTER MEET {host} {port}")).await;
         }
         for master in 0..MASTERS {
             let share = |number: usize| usize::from(SLOTS) * number / MASTERS;
@@ -112,7 +134,7 @@ impl Cluster {
     pub async fn owner(&self, key: &str) -> usize {
         let mut owners = BTreeMap::<usize, usize>::new();
         for node in 0..self.nodes.len() {
-            if let Some(owner) = self.owner_by(node, key).await {
+            if let Ok(Some(owner)) = timeout(GLANCE, self.owner_by(node, key)).await {
                 *owners.entry(owner).or_default() += 1;
             }
         }
@@ -127,9 +149,10 @@ impl Cluster {
             let first = u16::from_redis_value_ref(&range[0]).ok()?;
             let last = u16::from_redis_value_ref(&range[1]).ok()?;
             if (first..=last).contains(&slot) {
-                let (_, port, ..): (String, u16, String, redis::Value) =
+                let (host, port, ..): (String, u16, String, redis::Value) =
                     FromRedisValue::from_redis_value_ref(&range[2]).ok()?;
-                return self.nodes.iter().position(|node| node.port() == port);
+                let addr = format!("{host}:{port}");
+                return self.nodes.iter().position(|node| node.addr().to_string() == addr);
             }
         }
         None
@@ -169,12 +192,12 @@ impl Cluster {
     /// If the nodes refuse.
     pub async fn move_keys(&self, key: &str, from: usize, to: usize) {
         let slot: u16 = self.ask(from, &format!("CLUSTER KEYSLOT {key}")).await;
-        let port = self.nodes[to].port();
+        let (host, port) = (self.nodes[to].addr().ip(), self.nodes[to].port());
         loop {
             let question = format!("CLUSTER GETKEYSINSLOT {slot} 10");
             let keys: Vec<String> = self.ask(from, &question).await;
             let Some(key) = keys.first() else { return };
-            self.run(from, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).await;
+            self.run(from, &format!("MIGRATE {host} {port} {key} 0 5000")).await;
         }
     }
 

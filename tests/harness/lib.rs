@@ -2,6 +2,7 @@
 //!
 //! - [`Server`] is a `redis-server` process of the test's own.
 //! - [`Sentinels`] is a master with replicas and sentinels, [`Cluster`] a Redis Cluster.
+//! - [`Network`] has servers run on nodes of their own, and parts them.
 //! - [`Postgres`] is a PostgreSQL of the test's own, for what a lock protects.
 //! - [`Proxy`] stands between a client and a server and delays, holds, loses or cuts.
 //! - [`CommandLog`] records what a server was asked to do.
@@ -22,6 +23,7 @@ mod entry;
 mod eventually;
 mod install;
 mod journal;
+mod network;
 mod port;
 mod postgres;
 mod proxy;
@@ -37,6 +39,7 @@ pub use command_log::CommandLog;
 pub use entry::Entry;
 pub use eventually::eventually;
 pub use install::{npm, pip};
+pub use network::{Network, Node};
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use sentinels::Sentinels;

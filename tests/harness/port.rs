@@ -18,11 +18,16 @@ pub(crate) fn free() -> SocketAddr {
 /// A listener on a random free port of the loopback address.
 pub(crate) fn listen() -> TcpListener {
     (0..100)
-        .find_map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, random())).ok())
+        .find_map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, any())).ok())
         .expect("one of 100 random ports is free")
 }
 
-fn random() -> u16 {
+/// A random port, which somebody may use.
+pub(crate) fn any() -> u16 {
+    random(PORTS)
+}
+
+pub(crate) fn random(range: Range<u16>) -> u16 {
     let [low, high, ..] = RandomState::new().build_hasher().finish().to_ne_bytes();
-    PORTS.start + u16::from_ne_bytes([low, high]) % (PORTS.end - PORTS.start)
+    range.start + u16::from_ne_bytes([low, high]) % (range.end - range.start)
 }

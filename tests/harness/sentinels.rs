@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Client, FromRedisValue, cmd};
 
-use crate::{Server, ServerBuilder, eventually};
+use crate::{Network, Server, ServerBuilder, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const SENTINELS: usize = 3;
@@ -37,18 +37,39 @@ impl Sentinels {
         service: &str,
         settings: impl Fn(ServerBuilder) -> ServerBuilder,
     ) -> Self {
-        let server = || settings(Server::builder().config("repl-ping-replica-period 1"));
-        let mut servers = vec![server().start().await];
-        let master = servers[0].port();
+        Self::start_on(None, service, settings).await
+    }
+
+    /// Starts some of which each has a node of a network.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    pub async fn start_in(network: &Network, service: &str) -> Self {
+        Self::start_on(Some(network), service, |server| server).await
+    }
+
+    async fn start_on(
+        network: Option<&Network>,
+        service: &str,
+        settings: impl Fn(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
+        let server = async || {
+            let server = Server::builder().within(network).await;
+            settings(server.config("repl-ping-replica-period 1"))
+        };
+        let mut servers = vec![server().await.start().await];
+        let (host, port) = (servers[0].addr().ip(), servers[0].port());
         for _ in 0..REPLICAS {
-            let replica = server().config(&format!("replicaof 127.0.0.1 {master}"));
+            let replica = server().await.config(&format!("replicaof {host} {port}"));
             servers.push(replica.start().await);
         }
         let mut sentinels = Vec::new();
         for _ in 0..SENTINELS {
-            let sentinel = Server::builder()
+            let sentinel = Server::builder().within(network).await;
+            let sentinel = sentinel
                 .sentinel()
-                .config(&format!("sentinel monitor {service} 127.0.0.1 {master} 2"))
+                .config(&format!("sentinel monitor {service} {host} {port} 2"))
                 .config(&format!("sentinel down-after-milliseconds {service} 1000"))
                 .config(&format!("sentinel failover-timeout {service} 3000"));
             sentinels.push(sentinel.start().await);
@@ -64,7 +85,7 @@ impl Sentinels {
     ///
     /// If that takes longer than 30 seconds.
     pub async fn well(&self) {
-        let known = format!("status=ok,address=127.0.0.1:{}", self.master().await.port());
+        let known = format!("status=ok,address={}", self.master().await.addr());
         let known = format!("{known},slaves={REPLICAS},sentinels={SENTINELS}");
         eventually("the sentinels know all", LIMIT, async || {
             for sentinel in &self.watchers {

@@ -14,7 +14,7 @@ use redis::{AsyncConnectionConfig, Client, RedisResult};
 use tempfile::TempDir;
 
 use crate::url::url;
-use crate::{Child, CommandLog, port};
+use crate::{Child, CommandLog, Network, Node, port};
 
 const CONFIG: &str = "redis.conf";
 const READY: &str = "Ready to accept connections";
@@ -25,7 +25,8 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// A running `redis-server` with a port and a folder of its own, gone when this is dropped.
 ///
 /// The program is the one that the environment variable `REDIS_SERVER` names, or the one on the
-/// `PATH`. It listens on the loopback address and keeps nothing on disk unless told to.
+/// `PATH`. It listens on the loopback address, or on that of its [`Node`], and keeps nothing on disk
+/// unless told to.
 #[derive(Debug)]
 pub struct Server {
     command: Command,
@@ -35,6 +36,7 @@ pub struct Server {
     password: Option<String>,
     /// What it prints when it can be used.
     ready: &'static str,
+    node: Option<Node>,
 }
 
 /// What a [`Server`] is started with.
@@ -45,6 +47,7 @@ pub struct ServerBuilder {
     config: String,
     password: Option<String>,
     is_sentinel: bool,
+    node: Option<Node>,
 }
 
 impl Server {
@@ -93,6 +96,16 @@ impl Server {
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The node that it runs on.
+    ///
+    /// # Panics
+    ///
+    /// If it is not in a [`Network`].
+    #[must_use]
+    pub fn node(&self) -> &Node {
+        self.node.as_ref().expect("it runs on a node")
     }
 
     /// A connection for the test itself, patient with a slow server.
@@ -170,6 +183,20 @@ impl ServerBuilder {
         self
     }
 
+    /// Runs it on a node of a network.
+    pub fn node(mut self, node: &Node) -> Self {
+        self.node = Some(node.clone());
+        self
+    }
+
+    /// Runs it on a node of its own, if there is a network.
+    pub(crate) async fn within(self, network: Option<&Network>) -> Self {
+        match network {
+            Some(network) => self.node(&network.node().await),
+            None => self,
+        }
+    }
+
     /// Starts a sentinel.
     pub(crate) fn sentinel(mut self) -> Self {
         self.is_sentinel = true;
@@ -197,17 +224,23 @@ impl ServerBuilder {
     pub async fn start(mut self) -> Server {
         let dir = TempDir::with_prefix("redis-").expect("a folder can be made");
         let mut command = self.command.take().unwrap_or_else(redis_server);
+        if let Some(node) = &self.node {
+            command = node.command(&command);
+        }
         command.arg(dir.path().join(CONFIG)).args(self.is_sentinel.then_some("--sentinel"));
         let ready = if self.is_sentinel { SENTINEL_READY } else { READY };
         let mut retries = 0..10;
         loop {
-            let addr = port::free();
-            let config = self.config_file(addr.port(), dir.path());
+            let addr = match &self.node {
+                Some(node) => SocketAddr::new(node.ip().into(), port::any()),
+                None => port::free(),
+            };
+            let config = self.config_file(addr, dir.path());
             fs::write(dir.path().join(CONFIG), config).expect("the folder can be written to");
             match launch(&command, ready).await {
                 Ok(child) => {
-                    let password = self.password;
-                    return Server { command, child, addr, dir, password, ready };
+                    let Self { password, node, .. } = self;
+                    return Server { command, child, addr, dir, password, ready, node };
                 }
                 // Somebody else was faster; our own process has ended.
                 Err(output) if output.contains(TAKEN) && retries.next().is_some() => {}
@@ -216,10 +249,10 @@ impl ServerBuilder {
         }
     }
 
-    fn config_file(&self, port: u16, dir: &Path) -> String {
-        let (dir, config) = (dir.display(), &self.config);
+    fn config_file(&self, addr: SocketAddr, dir: &Path) -> String {
+        let (host, port, dir, config) = (addr.ip(), addr.port(), dir.display(), &self.config);
         let save = if self.is_sentinel { "" } else { "save \"\"\n" };
-        format!("bind 127.0.0.1\nport {port}\ndir \"{dir}\"\n{save}{config}")
+        format!("bind {host}\nprotected-mode no\nport {port}\ndir \"{dir}\"\n{save}{config}")
     }
 }
 

@@ -39,22 +39,35 @@ fn tied(command: &Command) -> Command {
         trial.status().is_ok_and(|status| status.success())
     });
 
-    let mut tied = if *CAN_TIE {
-        let mut setpriv = Command::new("setpriv");
-        setpriv.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program());
-        setpriv
+    if *CAN_TIE {
+        behind("setpriv", &["--pdeathsig", "KILL", "--"], command)
     } else {
-        Command::new(command.get_program())
-    };
-    tied.args(command.get_args());
+        copy(command)
+    }
+}
+
+/// `command`, started by another program that becomes it.
+pub(crate) fn behind(program: &str, args: &[&str], command: &Command) -> Command {
+    let mut first = Command::new(program);
+    first.args(args).arg(command.get_program());
+    passed_on(first, command)
+}
+
+fn copy(command: &Command) -> Command {
+    passed_on(Command::new(command.get_program()), command)
+}
+
+/// `to` with the arguments, the environment and the folder of `command`.
+fn passed_on(mut to: Command, command: &Command) -> Command {
+    to.args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => tied.env(name, value),
-            None => tied.env_remove(name),
+            Some(value) => to.env(name, value),
+            None => to.env_remove(name),
         };
     }
     if let Some(dir) = command.get_current_dir() {
-        tied.current_dir(dir);
+        to.current_dir(dir);
     }
-    tied
+    to
 }
