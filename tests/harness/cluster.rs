@@ -100,7 +100,7 @@ impl Cluster {
                 let known = format!("cluster_known_nodes:{}\r\n", self.nodes.len());
                 let is_well = info.contains("cluster_state:ok") && info.contains(&known);
                 let in_sync = if role.contains("role:master") {
-                    role.contains("connected_slaves:1")
+                    self.nodes[node].is_replicated(1).await
                 } else {
                     role.contains("master_link_status:up")
                 };

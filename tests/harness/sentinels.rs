@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use redis::{Client, FromRedisValue, cmd};
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 
 use crate::{Network, Server, ServerBuilder, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// An order to fail over that is repeated because its answer is late leads to a second failover.
+const PATIENCE: Duration = Duration::from_secs(5);
 const SENTINELS: usize = 3;
 const REPLICAS: usize = 2;
 
@@ -94,9 +96,7 @@ impl Sentinels {
                     return false;
                 }
             }
-            let info: String =
-                ask(self.master().await, &["INFO", "replication"]).await.unwrap_or_default();
-            info.matches("state=online").count() == REPLICAS
+            self.master().await.is_replicated(REPLICAS).await
         })
         .await;
     }
@@ -176,8 +176,9 @@ impl Sentinels {
 
 /// Asks a sentinel, which does not do all that connections for tests do at first.
 async fn ask<T: FromRedisValue>(server: &Server, words: &[&str]) -> redis::RedisResult<T> {
+    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
     let client = Client::open(server.url())?;
-    let mut connection = client.get_multiplexed_async_connection().await?;
+    let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await?;
     let mut command = cmd(words[0]);
     command.arg(&words[1..]);
     command.query_async(&mut connection).await

@@ -124,6 +124,17 @@ impl Server {
         Client::open(self.url())?.get_multiplexed_async_connection_with_config(&patient).await
     }
 
+    /// Whether so many replicas have acknowledged all that this server has; a replica is "online" before
+    /// it does.
+    pub async fn is_replicated(&self, replicas: usize) -> bool {
+        let Ok(mut connection) = self.try_connection().await else { return false };
+        let mut written = redis::pipe();
+        written.cmd("PUBLISH").arg("nobody").arg("").ignore();
+        written.cmd("WAIT").arg(replicas).arg(1_000);
+        let acknowledged = written.query_async::<(usize,)>(&mut connection).await;
+        acknowledged.is_ok_and(|(count,)| count >= replicas)
+    }
+
     /// Starts to record every command that the server runs.
     ///
     /// # Panics
