@@ -5,10 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use redis::ClientTlsConfig;
+
 use crate::error::Step;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
 use crate::store::redis::address::{Address, Topology};
+#[cfg(feature = "tls")]
+use crate::store::redis::tls::Certificates;
 use crate::store::redlock::Redlock;
 use crate::store::{Store, StoreError};
 use crate::watchdog::Watchdog;
@@ -78,7 +83,12 @@ impl LockManager {
 
     /// A manager with other options than the default ones.
     pub fn builder() -> Builder {
-        Builder { timeout: DEFAULT_TIMEOUT, replicas: 0 }
+        Builder {
+            timeout: DEFAULT_TIMEOUT,
+            replicas: 0,
+            #[cfg(feature = "tls")]
+            certificates: Certificates::default(),
+        }
     }
 
     /// A manager whose locks are known in this process only, for tests and local runs.
@@ -173,6 +183,8 @@ impl fmt::Debug for LockManager {
 pub struct Builder {
     timeout: Duration,
     replicas: u32,
+    #[cfg(feature = "tls")]
+    certificates: Certificates,
 }
 
 impl Builder {
@@ -199,6 +211,23 @@ impl Builder {
         self
     }
 
+    /// Trusts servers that these authorities vouch for, instead of the system's: certificates in PEM. For
+    /// URLs with TLS; sentinels and all servers are meant.
+    #[cfg(feature = "tls")]
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.roots = Some(pem.into());
+        self
+    }
+
+    /// The certificate by which the servers know this client, and its private key, both in PEM. For URLs
+    /// with TLS; sentinels and all servers are meant.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(mut self, pem: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        let client = ClientTlsConfig { client_cert: pem.into(), client_key: key.into() };
+        self.certificates.client = Some(client);
+        self
+    }
+
     /// Connects to the store at `endpoint`; see [`LockManager::connect`].
     ///
     /// # Errors
@@ -218,6 +247,8 @@ impl Builder {
                 Address::Redis(Topology::Server(client.get_connection_info().clone().into()))
             }
         };
+        #[cfg(feature = "tls")]
+        let address = self.certificates.apply(address).map_err(LockError::not_configured)?;
         let topology = match address {
             Address::Redis(topology) => topology,
             Address::Redlock(servers) => {

@@ -117,7 +117,7 @@ impl Cluster {
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes[..MASTERS].iter().map(|n| n.addr().to_string()).collect();
-        format!("redis-cluster://{}", hosts.join(","))
+        format!("{}-cluster://{}", self.nodes[0].scheme(), hosts.join(","))
     }
 
     /// Its nodes: the masters it began with, then their replicas.

@@ -7,6 +7,7 @@
 //! - [`Proxy`] stands between a client and a server and delays, holds, loses or cuts.
 //! - [`CommandLog`] records what a server was asked to do.
 //! - [`Child`] is any other process, such as a second holder of a lock.
+//! - [`Certificates`] are for servers that speak TLS.
 //! - [`Clock`] is the wall clock of a process, and jumps.
 //! - [`pip()`] and [`npm()`] install programs and libraries of others.
 //! - [`eventually()`] waits for what has no event.
@@ -15,6 +16,7 @@
 //! Everything ends when it is dropped. Whatever goes wrong is a panic: there is nothing else that
 //! a test could do about it.
 
+mod certificates;
 mod child;
 mod clock;
 mod cluster;
@@ -32,6 +34,7 @@ mod server;
 mod spawn;
 mod url;
 
+pub use certificates::Certificates;
 pub use child::Child;
 pub use clock::Clock;
 pub use cluster::Cluster;

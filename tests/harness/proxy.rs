@@ -86,13 +86,13 @@ impl Proxy {
     /// It has no path: `format!("{url}/3")` is the URL of database 3.
     #[must_use]
     pub fn url(&self) -> String {
-        url(self.addr, None)
+        url("redis", self.addr, None)
     }
 
     /// The URL with credentials.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
-        url(self.addr, Some((user, password)))
+        url("redis", self.addr, Some((user, password)))
     }
 
     /// Sets what happens to what clients send.

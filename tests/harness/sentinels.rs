@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
+use redis::{AsyncConnectionConfig, FromRedisValue, cmd};
 
 use crate::{Network, Server, ServerBuilder, eventually};
 
@@ -30,7 +30,7 @@ impl Sentinels {
         Self::start_with(service, |server| server).await
     }
 
-    /// Starts some with other settings of the servers.
+    /// Starts some with other settings of the servers, sentinels included.
     ///
     /// # Panics
     ///
@@ -69,8 +69,7 @@ impl Sentinels {
         let mut sentinels = Vec::new();
         for _ in 0..SENTINELS {
             let sentinel = Server::builder().within(network).await;
-            let sentinel = sentinel
-                .sentinel()
+            let sentinel = settings(sentinel.sentinel())
                 .config(&format!("sentinel monitor {service} {host} {port} 2"))
                 .config(&format!("sentinel down-after-milliseconds {service} 1000"))
                 .config(&format!("sentinel failover-timeout {service} 3000"));
@@ -105,7 +104,8 @@ impl Sentinels {
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.watchers.iter().map(|s| s.addr().to_string()).collect();
-        format!("redis-sentinel://{}/{}", hosts.join(","), self.service)
+        let scheme = self.watchers[0].scheme();
+        format!("{scheme}-sentinel://{}/{}", hosts.join(","), self.service)
     }
 
     /// The sentinels.
@@ -177,8 +177,8 @@ impl Sentinels {
 /// Asks a sentinel, which does not do all that connections for tests do at first.
 async fn ask<T: FromRedisValue>(server: &Server, words: &[&str]) -> redis::RedisResult<T> {
     let patient = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
-    let client = Client::open(server.url())?;
-    let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await?;
+    let mut connection =
+        server.client()?.get_multiplexed_async_connection_with_config(&patient).await?;
     let mut command = cmd(words[0]);
     command.arg(&words[1..]);
     command.query_async(&mut connection).await

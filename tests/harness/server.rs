@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisResult};
+use redis::{AsyncConnectionConfig, Client, ClientTlsConfig, RedisResult, TlsCertificates};
 use tempfile::TempDir;
 
 use crate::url::url;
-use crate::{Child, CommandLog, Network, Node, port};
+use crate::{Certificates, Child, CommandLog, Network, Node, port};
 
 const CONFIG: &str = "redis.conf";
 const READY: &str = "Ready to accept connections";
@@ -34,6 +34,7 @@ pub struct Server {
     addr: SocketAddr,
     dir: TempDir,
     password: Option<String>,
+    certificates: Option<Certificates>,
     /// What it prints when it can be used.
     ready: &'static str,
     node: Option<Node>,
@@ -46,6 +47,7 @@ pub struct ServerBuilder {
     command: Option<Command>,
     config: String,
     password: Option<String>,
+    certificates: Option<Certificates>,
     is_sentinel: bool,
     node: Option<Node>,
 }
@@ -83,13 +85,27 @@ impl Server {
     #[must_use]
     pub fn url(&self) -> String {
         let login = self.password.as_deref().map(|password| ("", password));
-        url(self.addr, login)
+        url(self.scheme(), self.addr, login)
     }
 
     /// The URL with other credentials, right or wrong.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
-        url(self.addr, Some((user, password)))
+        url(self.scheme(), self.addr, Some((user, password)))
+    }
+
+    /// The scheme of its [`url`](Self::url).
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.certificates.is_some() { "rediss" } else { "redis" }
+    }
+
+    /// A client for the test itself.
+    pub(crate) fn client(&self) -> RedisResult<Client> {
+        let Some(certificates) = &self.certificates else { return Client::open(self.url()) };
+        let (client_cert, client_key) = certificates.client();
+        let client_tls = Some(ClientTlsConfig { client_cert, client_key });
+        let root_cert = Some(certificates.root());
+        Client::build_with_tls(self.url(), TlsCertificates { client_tls, root_cert })
     }
 
     /// The folder of its files, such as a Unix socket with a relative name.
@@ -121,7 +137,7 @@ impl Server {
         let patient = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(10)))
             .set_response_timeout(Some(Duration::from_secs(10)));
-        Client::open(self.url())?.get_multiplexed_async_connection_with_config(&patient).await
+        self.client()?.get_multiplexed_async_connection_with_config(&patient).await
     }
 
     /// Whether so many replicas have acknowledged all that this server has; a replica is "online" before
@@ -194,6 +210,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Has it speak TLS, and nothing else, with clients that have a certificate.
+    pub fn tls(mut self, certificates: &Certificates) -> Self {
+        self.certificates = Some(certificates.clone());
+        self
+    }
+
     /// Runs it on a node of a network.
     pub fn node(mut self, node: &Node) -> Self {
         self.node = Some(node.clone());
@@ -250,8 +272,17 @@ impl ServerBuilder {
             fs::write(dir.path().join(CONFIG), config).expect("the folder can be written to");
             match launch(&command, ready).await {
                 Ok(child) => {
-                    let Self { password, node, .. } = self;
-                    return Server { command, child, addr, dir, password, ready, node };
+                    let Self { password, certificates, node, .. } = self;
+                    return Server {
+                        command,
+                        child,
+                        addr,
+                        dir,
+                        password,
+                        certificates,
+                        ready,
+                        node,
+                    };
                 }
                 // Somebody else was faster; our own process has ended.
                 Err(output) if output.contains(TAKEN) && retries.next().is_some() => {}
@@ -261,9 +292,13 @@ impl ServerBuilder {
     }
 
     fn config_file(&self, addr: SocketAddr, dir: &Path) -> String {
-        let (host, port, dir, config) = (addr.ip(), addr.port(), dir.display(), &self.config);
+        let (host, dir, config) = (addr.ip(), dir.display(), &self.config);
+        let port = match &self.certificates {
+            Some(certificates) => certificates.config(addr.port()),
+            None => format!("port {}\n", addr.port()),
+        };
         let save = if self.is_sentinel { "" } else { "save \"\"\n" };
-        format!("bind {host}\nprotected-mode no\nport {port}\ndir \"{dir}\"\n{save}{config}")
+        format!("bind {host}\nprotected-mode no\n{port}dir \"{dir}\"\n{save}{config}")
     }
 }
 

@@ -28,6 +28,7 @@ mod outage;
 mod ownership;
 mod panics;
 mod pay;
+mod permissions;
 mod protocol;
 mod queue;
 mod queue_faults;

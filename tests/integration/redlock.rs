@@ -2,7 +2,7 @@
 
 mod contenders;
 mod faults;
-mod group;
+pub(crate) mod group;
 mod identity;
 mod input;
 mod leases;

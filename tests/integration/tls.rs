@@ -1,74 +1,31 @@
 //! Redis over TLS, with certificates made by the test.
 
 use std::env;
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
-use harness::{Server, eventually};
-use lock_runtime::{LockError, LockManager};
+use harness::{Certificates, Cluster, Sentinels, Server, eventually};
+use lock_runtime::{Builder, LockError, LockManager};
 use redis::{AsyncTypedCommands, Client, TlsCertificates};
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-use crate::kit::{SOON, again, ms};
+use crate::kit::{SOON, again, ms, renewed, run};
+use crate::redlock::group::{durable, url};
+use crate::trace::queued;
 
-/// A server that speaks TLS on one port and, for the test, plain Redis on another.
-struct Secure {
-    server: Server,
-    port: u16,
-    folder: TempDir,
+/// A server that asks its clients for a password, not for a certificate.
+async fn secure(certificates: &Certificates) -> Server {
+    let server = Server::builder().tls(certificates).config("tls-auth-clients no");
+    server.password("sw0rdf1sh").start().await
 }
 
-impl Secure {
-    /// None, with a printed reason, where this cannot be tested.
-    async fn start() -> Option<Self> {
-        let folder = TempDir::with_prefix("tls-").unwrap();
-        if !make_certificates(folder.path()) {
-            eprintln!("skipped: there is no program `openssl` to make certificates with");
-            return None;
-        }
-        let port = free_port().await;
-        let file = |name| folder.path().join(name).display().to_string();
-        let server = Server::builder()
-            .config(&format!("tls-port {port}"))
-            .config(&format!("tls-cert-file {}", file("server.pem")))
-            .config(&format!("tls-key-file {}", file("server.key")))
-            .config(&format!("tls-ca-cert-file {}", file("ca.pem")))
-            .config("tls-auth-clients no")
-            .password("sw0rdf1sh")
-            .start()
-            .await;
-        Some(Self { server, port, folder })
-    }
-
-    fn url(&self) -> String {
-        format!("rediss://:sw0rdf1sh@localhost:{}/2", self.port)
-    }
+fn at_localhost(server: &Server) -> String {
+    format!("rediss://:sw0rdf1sh@localhost:{}/2", server.port())
 }
 
-async fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
-}
-
-/// An authority `ca`, and a certificate `server` that it has signed for localhost.
-fn make_certificates(folder: &Path) -> bool {
-    fs::write(folder.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1").unwrap();
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batch";
-    [
-        format!("req -x509 {key} -subj /CN=test-ca -days 2 -keyout ca.key -out ca.pem"),
-        format!("req {key} -subj /CN=localhost -keyout server.key -out server.csr"),
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
-         -extfile names -out server.pem"
-            .to_owned(),
-    ]
-    .iter()
-    .all(|line| {
-        let mut openssl = Command::new("openssl");
-        openssl.args(line.split_whitespace()).current_dir(folder);
-        let status = openssl.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    })
+fn with_all(certificates: &Certificates) -> Builder {
+    let (certificate, key) = certificates.client();
+    LockManager::builder()
+        .root_certificates(certificates.root())
+        .client_certificate(certificate, key)
 }
 
 /// A whole life of a lock, renewals and a new connection included.
@@ -78,26 +35,34 @@ async fn works(locks: &LockManager, server: &Server) {
     redis::cmd("SELECT").arg(2).exec_async(&mut redis).await.unwrap();
     assert!(redis.exists("k").await.unwrap());
     assert!(locks.lock("k").await.unwrap_err().is_busy());
-    redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]).exec_async(&mut redis).await.unwrap();
+    run(&mut redis, "CLIENT KILL TYPE normal").await;
     guard.run(tokio::time::sleep(ms(1_600))).await.unwrap();
     assert!(locks.lock("k").await.unwrap_err().is_busy());
     guard.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_client_with_a_root_certificate() {
-    let Some(secure) = Secure::start().await else { return };
-    let root = fs::read(secure.folder.path().join("ca.pem")).unwrap();
-    let certificates = TlsCertificates { client_tls: None, root_cert: Some(root) };
-    let client = Client::build_with_tls(secure.url(), certificates).unwrap();
-    let locks = LockManager::connect(client).await.unwrap();
-    works(&locks, &secure.server).await;
-    let name = format!("rediss://localhost:{}/2", secure.port);
+async fn an_authority_of_its_own() {
+    let Some(certificates) = Certificates::make() else { return };
+    let server = secure(&certificates).await;
+    let builder = LockManager::builder().root_certificates(certificates.root());
+    let locks = builder.connect(at_localhost(&server)).await.unwrap();
+    works(&locks, &server).await;
+    let name = format!("rediss://localhost:{}/2", server.port());
     assert!(format!("{locks:?}").contains(&name), "{locks:?}");
 }
 
+#[tokio::test]
+async fn a_client_with_a_root_certificate() {
+    let Some(certificates) = Certificates::make() else { return };
+    let server = secure(&certificates).await;
+    let roots = TlsCertificates { client_tls: None, root_cert: Some(certificates.root()) };
+    let client = Client::build_with_tls(at_localhost(&server), roots).unwrap();
+    let locks = LockManager::connect(client).await.unwrap();
+    works(&locks, &server).await;
+}
+
 const URL: &str = "TLS_TEST_URL";
-const PLAIN_URL: &str = "TLS_TEST_PLAIN_URL";
 
 #[tokio::test]
 async fn a_url_with_the_certificates_of_the_system() {
@@ -105,19 +70,14 @@ async fn a_url_with_the_certificates_of_the_system() {
         // The process whose system trusts the test's authority.
         let locks = LockManager::connect(url).await.unwrap();
         let guard = locks.lock("k").ttl(ms(1_500)).await.unwrap();
-        let plain = Client::open(env::var(PLAIN_URL).unwrap()).unwrap();
-        let mut plain = plain.get_multiplexed_async_connection().await.unwrap();
-        assert!(plain.exists("k").await.unwrap());
         guard.run(tokio::time::sleep(ms(1_600))).await.unwrap();
         return guard.release().await.unwrap();
     }
-    let Some(secure) = Secure::start().await else { return };
-    let trusted = secure.folder.path().join("ca.pem");
-    let plain = format!("{}/2", secure.server.url());
+    let Some(certificates) = Certificates::make() else { return };
+    let server = secure(&certificates).await;
     let environment = [
-        (URL, secure.url()),
-        (PLAIN_URL, plain),
-        ("SSL_CERT_FILE", trusted.display().to_string()),
+        (URL, at_localhost(&server)),
+        ("SSL_CERT_FILE", certificates.authority().display().to_string()),
         ("SSL_CERT_DIR", String::new()),
     ];
     let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
@@ -127,21 +87,32 @@ async fn a_url_with_the_certificates_of_the_system() {
 
 #[tokio::test]
 async fn f55_a_certificate_that_nobody_vouches_for_is_refused() {
-    let Some(secure) = Secure::start().await else { return };
-    let error = LockManager::connect(secure.url()).await.unwrap_err();
+    let Some(certificates) = Certificates::make() else { return };
+    let server = secure(&certificates).await;
+    let error = LockManager::connect(at_localhost(&server)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     let text = format!("{error} {error:?}");
-    assert!(text.contains(&format!("rediss://localhost:{}", secure.port)), "{text}");
+    assert!(text.contains(&format!("rediss://localhost:{}", server.port())), "{text}");
     assert!(!text.contains("sw0rdf1sh"), "{text}");
 }
 
 #[tokio::test]
-async fn f55_plain_and_secure_ports_that_are_mixed_up_are_errors() {
-    let Some(secure) = Secure::start().await else { return };
-    let plain_port =
-        secure.url().replace(&secure.port.to_string(), &secure.server.port().to_string());
-    let secure_port = secure.url().replace("rediss", "redis");
-    for url in [plain_port, secure_port] {
+async fn f55_a_certificate_for_another_name_is_refused() {
+    let Some(certificates) = Certificates::make() else { return };
+    let server = secure(&certificates).await;
+    let url = at_localhost(&server).replace("localhost", "[::ffff:127.0.0.1]");
+    let builder = LockManager::builder().root_certificates(certificates.root());
+    let error = builder.connect(url).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(error.to_string().contains("certificate not valid for name"), "{error}");
+}
+
+#[tokio::test]
+async fn f55_plain_and_secure_servers_that_are_mixed_up_are_errors() {
+    let Some(certificates) = Certificates::make() else { return };
+    let secure = secure(&certificates).await;
+    let plain = Server::builder().password("sw0rdf1sh").start().await;
+    for url in [at_localhost(&plain), at_localhost(&secure).replace("rediss", "redis")] {
         let error = LockManager::connect(&url).await.unwrap_err();
         assert!(error.is_unavailable(), "{url}: {error}");
         assert!(!format!("{error} {error:?}").contains("sw0rdf1sh"), "{error:?}");
@@ -168,14 +139,114 @@ async fn insecure_urls_are_an_error_without_their_feature() {
 
 #[tokio::test]
 async fn f55_a_secure_server_may_go_away_and_come_back() {
-    let Some(mut secure) = Secure::start().await else { return };
-    let root = fs::read(secure.folder.path().join("ca.pem")).unwrap();
-    let certificates = TlsCertificates { client_tls: None, root_cert: Some(root) };
-    let client = Client::build_with_tls(secure.url(), certificates).unwrap();
-    let locks = LockManager::connect(client).await.unwrap();
+    let Some(certificates) = Certificates::make() else { return };
+    let mut server = secure(&certificates).await;
+    let builder = LockManager::builder().root_certificates(certificates.root());
+    let locks = builder.connect(at_localhost(&server)).await.unwrap();
     locks.lock("k").await.unwrap().release().await.unwrap();
-    secure.server.kill();
+    server.kill();
     assert!(locks.lock("k").await.unwrap_err().is_unavailable());
-    secure.server.restart().await;
+    server.restart().await;
     eventually("it is used again", SOON, async || locks.lock("k").await.is_ok()).await;
+}
+
+/// A new certificate counts for new connections; those that are open go on.
+#[tokio::test]
+async fn f55_a_server_may_change_its_certificate() {
+    let Some(certificates) = Certificates::make() else { return };
+    let server = Server::builder().tls(&certificates).start().await;
+    let locks = with_all(&certificates).connect(server.url()).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(1_500)).await.unwrap();
+    certificates.renew();
+    let mut redis = server.connection().await;
+    for file in ["tls-cert-file", "tls-key-file"] {
+        let config = redis::cmd("CONFIG").arg("GET").arg(file).query_async(&mut redis).await;
+        let (_, path): (String, String) = config.unwrap();
+        let set = redis::cmd("CONFIG").arg(&["SET", file, &path]).exec_async(&mut redis).await;
+        set.unwrap();
+    }
+    renewed(&mut redis, "k", 1_300).await;
+    run(&mut redis, "CLIENT KILL TYPE normal").await;
+    renewed(&mut redis, "k", 1_300).await;
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn f55_a_server_that_wants_a_certificate_gets_one() {
+    let Some(certificates) = Certificates::make() else { return };
+    let server = Server::builder().tls(&certificates).start().await;
+    let without = LockManager::builder().root_certificates(certificates.root());
+    let error = without.connect(server.url()).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    let locks = with_all(&certificates).connect(format!("{}/2", server.url())).await.unwrap();
+    works(&locks, &server).await;
+}
+
+/// Takes a lock, hands it over, and renews it, all over connections with certificates.
+async fn hands_over(certificates: &Certificates, url: String, first: &Server) -> LockManager {
+    let error = LockManager::connect(&url).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    let locks = with_all(certificates).connect(url).await.unwrap();
+    let guard = locks.lock("k").ttl(SOON).wait(SOON).await.unwrap();
+    let waiter = tokio::spawn(locks.lock("k").ttl(ms(1_500)).wait(SOON).into_future());
+    if !format!("{locks:?}").contains("redlock") {
+        queued(&mut first.connection().await, "k", 1).await;
+    }
+    guard.release().await.unwrap();
+    let guard = waiter.await.unwrap().unwrap();
+    guard.run(tokio::time::sleep(ms(1_600))).await.unwrap();
+    guard.release().await.unwrap();
+    locks
+}
+
+#[tokio::test]
+async fn sentinels_and_their_servers_with_certificates() {
+    let Some(certificates) = Certificates::make() else { return };
+    let sentinels = Sentinels::start_with("orders", |server| server.tls(&certificates)).await;
+    let locks = hands_over(&certificates, sentinels.url(), &sentinels.servers()[0]).await;
+    let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
+    sentinels.fail_over().await;
+    renewed(&mut sentinels.master().await.connection().await, "k", 2_400).await;
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_with_certificates() {
+    let Some(certificates) = Certificates::make() else { return };
+    let cluster = Cluster::start_with(|server| server.tls(&certificates)).await;
+    let owner = &cluster.nodes()[cluster.owner("k").await];
+    hands_over(&certificates, cluster.url(), owner).await;
+}
+
+#[tokio::test]
+async fn independent_servers_with_certificates() {
+    let Some(certificates) = Certificates::make() else { return };
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(durable().tls(&certificates).start().await);
+    }
+    let url = url(servers.iter().map(Server::addr)).replace("redlock://", "redlocks://");
+    hands_over(&certificates, url, &servers[0]).await;
+}
+
+#[tokio::test]
+async fn certificates_that_are_none_are_rejected() {
+    let Some(certificates) = Certificates::make() else { return };
+    let (certificate, key) = certificates.client();
+    let builder = LockManager::builder;
+    for (builder, url, help) in [
+        (builder().root_certificates("none"), "rediss://a", "give it in PEM"),
+        (builder().client_certificate("", key.clone()), "rediss://a", "give it in PEM"),
+        (
+            builder().client_certificate(certificate.clone(), "sesame"),
+            "redlocks://a,b,c",
+            "private key",
+        ),
+        (builder().client_certificate(certificate, key), "redis-sentinel://a/b", "rediss://"),
+    ] {
+        let error = builder.connect(url).await.unwrap_err();
+        assert!(matches!(error, LockError::NotConfigured { .. }), "{error}");
+        assert!(error.to_string().contains(help), "{error}");
+        assert!(!format!("{error:?}").contains("sesame"), "{error:?}");
+    }
 }

@@ -16,6 +16,8 @@ pub(super) mod server;
 mod servers;
 mod slot;
 mod survey;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 mod waiter;
 
 use std::sync::Arc;
@@ -70,7 +72,7 @@ impl RedisStore {
     /// One whose grants and renewals count when so many replicas have acknowledged them.
     pub(crate) fn new(topology: Topology, timeout: Duration, replicas: u32) -> Self {
         #[cfg(feature = "tls")]
-        address::prepare_tls();
+        tls::prepare();
         let requests = Arc::<Requests>::default();
         let common = Common::new(timeout, Arc::downgrade(&requests), replicas);
         let one = |place| Servers::One(Arc::new(Connections::new(place, Arc::clone(&common))));

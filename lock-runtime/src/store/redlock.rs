@@ -38,6 +38,8 @@ use super::redis::address;
 use super::redis::answer::unexpected;
 use super::redis::requests::Requests;
 use super::redis::server::Common;
+#[cfg(feature = "tls")]
+use super::redis::tls;
 use super::{
     Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError, current_runtime,
 };
@@ -64,7 +66,7 @@ impl Redlock {
     /// The store for these servers, or why they cannot be one.
     pub(crate) fn new(servers: Vec<ConnectionInfo>, timeout: Duration) -> Result<Self, String> {
         #[cfg(feature = "tls")]
-        address::prepare_tls();
+        tls::prepare();
         let count = servers.len();
         if count < FEWEST || count.is_multiple_of(2) {
             return Err(format!(

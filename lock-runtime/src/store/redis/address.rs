@@ -79,6 +79,21 @@ impl Address {
             _ => Ok(Self::Redis(Topology::Server(server(scheme, url)?.into()))),
         }
     }
+
+    /// How to connect to each of the servers.
+    #[cfg(feature = "tls")]
+    pub(super) fn servers(&mut self) -> Vec<&mut ConnectionInfo> {
+        match self {
+            Self::Redis(Topology::Server(server)) => vec![server],
+            Self::Redis(Topology::Sentinel(address)) => {
+                let SentinelAddress { sentinels, master, .. } = &mut **address;
+                sentinels.iter_mut().chain([master]).collect()
+            }
+            Self::Redis(Topology::Cluster(servers)) | Self::Redlock(servers) => {
+                servers.iter_mut().collect()
+            }
+        }
+    }
 }
 
 fn server(scheme: &str, url: &str) -> Result<ConnectionInfo, String> {
@@ -220,15 +235,6 @@ pub(super) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo
         _ => ConnectionAddr::Tcp(host, port),
     };
     info.set_addr(addr)
-}
-
-/// Chooses how to encrypt, unless the application has chosen.
-#[cfg(feature = "tls")]
-pub(in crate::store) fn prepare_tls() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that somebody else was faster, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
 }
 
 #[cfg(test)]

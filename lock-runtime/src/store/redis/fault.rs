@@ -169,7 +169,7 @@ fn explained(error: RedisError) -> Box<dyn Error + Send + Sync> {
             "the permissions that a user needs are in the guide, under `In Redis`"
         }
         Some("MOVED") => "this is a server of a cluster, use redis-cluster://",
-        Some("TRYAGAIN") => "its slot is being moved to another server",
+        Some("ASK" | "TRYAGAIN") => "its slot is being moved to another server",
         Some("CLUSTERDOWN") => "a part of the cluster is missing",
         Some("READONLY") => "this is a replica, use the address of its primary",
         Some("FENCE") => "delete it unless it belongs to something else",

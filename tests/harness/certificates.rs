@@ -1,0 +1,111 @@
+//! Certificates for TLS.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batch";
+
+/// An authority, and certificates that it has signed: one for servers on the loopback address, one for
+/// their clients.
+///
+/// Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Certificates(Arc<TempDir>);
+
+impl Certificates {
+    /// Makes some; none, with a printed reason, where there is no `openssl`.
+    ///
+    /// # Panics
+    ///
+    /// If no folder can be made for them.
+    #[must_use]
+    pub fn make() -> Option<Self> {
+        let folder = TempDir::with_prefix("tls-").expect("a folder can be made");
+        let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
+        fs::write(folder.path().join("names"), names).expect("the folder can be written to");
+        let certificates = Self(Arc::new(folder));
+        let authority = "req -x509 -subj /CN=test-ca -days 2 -out ca.pem -keyout ca.key";
+        let made = certificates.run(&format!("{authority} {KEY}"))
+            && certificates.sign("server")
+            && certificates.sign("client");
+        if !made {
+            eprintln!("skipped: there is no program `openssl` to make certificates with");
+        }
+        made.then_some(certificates)
+    }
+
+    /// Makes another certificate for servers, with another key, in the place of the one before.
+    ///
+    /// # Panics
+    ///
+    /// If that fails.
+    pub fn renew(&self) {
+        assert!(self.sign("server"), "a certificate can be made again");
+    }
+
+    fn sign(&self, name: &str) -> bool {
+        let csr = format!("{name}.csr");
+        let signed = "-CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names";
+        self.run(&format!("req -subj /CN={name} -out {csr} -keyout {name}.key {KEY}"))
+            && self.run(&format!("x509 -req -in {csr} {signed} -out {name}.pem"))
+    }
+
+    fn run(&self, line: &str) -> bool {
+        let mut openssl = Command::new("openssl");
+        openssl.args(line.split_whitespace()).current_dir(self.0.path());
+        let status = openssl.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// The file with the certificate of the authority.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.file("ca.pem")
+    }
+
+    /// The certificate of the authority, in PEM.
+    ///
+    /// # Panics
+    ///
+    /// If it was deleted.
+    #[must_use]
+    pub fn root(&self) -> Vec<u8> {
+        fs::read(self.authority()).expect("it was made")
+    }
+
+    /// The certificate for clients and its key, in PEM.
+    ///
+    /// # Panics
+    ///
+    /// If they were deleted.
+    #[must_use]
+    pub fn client(&self) -> (Vec<u8>, Vec<u8>) {
+        let read = |name| fs::read(self.file(name)).expect("it was made");
+        (read("client.pem"), read("client.key"))
+    }
+
+    /// The settings of a server that speaks TLS on its port, and nothing else.
+    pub(crate) fn config(&self, port: u16) -> String {
+        let file = |name| self.file(name).display().to_string();
+        format!(
+            "port 0\n\
+             tls-port {port}\n\
+             tls-cert-file \"{}\"\n\
+             tls-key-file \"{}\"\n\
+             tls-ca-cert-file \"{}\"\n\
+             tls-replication yes\n\
+             tls-cluster yes\n",
+            file("server.pem"),
+            file("server.key"),
+            file("ca.pem"),
+        )
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
