@@ -1,10 +1,12 @@
 //! Locks in a cluster.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use futures_util::future::join_all;
 use harness::{Cluster, Server, eventually};
 use lock_runtime::{LockError, LockManager};
+use tokio::sync::Mutex;
 
 use crate::kit::{SOON, ms, pttl, renewed, run};
 
@@ -81,6 +83,46 @@ async fn f83_requests_during_a_move_are_tried_again() {
     let (guard, ()) = tokio::join!(request, ends);
     guard.unwrap().release().await.unwrap();
     assert!(began.elapsed() < SOON);
+}
+
+/// One at a time holds a lock, with growing fences, wherever its slot is.
+#[tokio::test]
+async fn f83_a_slot_moves_from_node_to_node_under_load() {
+    const HOLDERS: usize = 8;
+    let cluster = Cluster::start().await;
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let (is_over, last, turns) = (AtomicBool::new(false), Mutex::new(None), AtomicUsize::new(0));
+    let hold = async |key: &str| {
+        while !is_over.load(Ordering::Relaxed) {
+            let guard = locks.lock(key).ttl(SOON).wait(SOON * 6).await.unwrap();
+            if key == "k" {
+                let mut last = last.try_lock().expect("nobody else holds it");
+                assert!(*last < Some(guard.fence()), "{last:?}, {}", guard.fence());
+                *last = Some(guard.fence());
+                turns.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                drop(last);
+            }
+            guard.release().await.unwrap();
+        }
+    };
+    let moves = async {
+        for _ in 0..6 {
+            let (from, before) = (cluster.owner("k").await, turns.load(Ordering::Relaxed));
+            let to = (from + 1) % 3;
+            cluster.begin_move("k", from, to).await;
+            cluster.move_keys("k", from, to).await;
+            cluster.end_move("k", from, to).await;
+            eventually("the lock goes round", SOON * 2, async || {
+                turns.load(Ordering::Relaxed) > before + HOLDERS
+            })
+            .await;
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    let others = (0..4).map(|n| format!("other:{n}"));
+    let keys: Vec<_> = (0..HOLDERS).map(|_| "k".to_owned()).chain(others).collect();
+    tokio::join!(join_all(keys.iter().map(|key| hold(key))), moves);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ async fn reexported(id: u64) -> Result<u64, LockError> {
 }
 
 #[tokio::test]
-async fn c023_c008_c017_other_names_and_another_build() {
+async fn c023_c008_c017_c040_other_names_and_another_build() {
     let server = Server::start().await;
     LockManager::connect(server.url()).await.unwrap().install();
     let log = server.log();

@@ -269,25 +269,36 @@ impl Store for RedisStore {
 
     fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
         Box::pin(async {
-            // Sent where the request was sent, the release is executed behind it, even if both
-            // are late. Elsewhere it may be too early, but when the first line does not answer,
-            // that is what is left, and the lock's own expiry behind it.
             let before = self.requests.end(release.token);
-            if let Some(line) = before.filter(|line| !line.is_broken())
-                && let Ok(owned) = self.release_on(line, release).await
-            {
-                return Ok(owned);
-            }
-            match self.release_on(self.servers.line(&release.key).await?, release).await {
-                // The line may have been dead for long. The answer to the second attempt does not
-                // tell whether the first one has released the lock.
-                Err(StoreError::Disconnected(_)) => {
-                    let line = self.servers.line(&release.key).await?;
-                    self.release_on(line, release).await.map(|_| Owned::Yes)
-                }
-                answer => answer,
-            }
+            let line = || self.servers.line(&release.key);
+            release_behind(before, line, |line| self.release_on(line, release)).await
         })
+    }
+}
+
+/// Releases on the line `before`, where the lock was asked for, or else on another one. Sent where the
+/// request was sent, the release is executed behind it, even if both are late. Elsewhere it may be too
+/// early, but when the first line does not answer, that is what is left, and the lock's own expiry
+/// behind it.
+pub(super) async fn release_behind<L, R>(
+    before: Option<Line>,
+    line: impl Fn() -> L,
+    release: impl Fn(Line) -> R,
+) -> Result<Owned, StoreError>
+where
+    L: Future<Output = Result<Line, StoreError>>,
+    R: Future<Output = Result<Owned, StoreError>>,
+{
+    if let Some(line) = before.filter(|line| !line.is_broken())
+        && let Ok(owned) = release(line).await
+    {
+        return Ok(owned);
+    }
+    match release(line().await?).await {
+        // The line may have been dead for long. The answer to the second attempt does not tell whether
+        // the first one has released the lock.
+        Err(StoreError::Disconnected(_)) => release(line().await?).await.map(|_| Owned::Yes),
+        answer => answer,
     }
 }
 

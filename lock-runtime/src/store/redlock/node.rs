@@ -15,7 +15,7 @@ use crate::store::redis::connection::Connections;
 use crate::store::redis::line::{Line, LineState};
 use crate::store::redis::script::Script;
 use crate::store::redis::server::{Common, Place};
-use crate::store::redis::{address, millis, renew_each};
+use crate::store::redis::{address, millis, release_behind, renew_each};
 use crate::store::{Owned, Release, Renewal, StoreError};
 
 static TAKE: Script = Script::new(concat!(
@@ -165,28 +165,16 @@ impl Node {
         back: Arc<Return>,
         before: Option<Line>,
     ) -> Result<Owned, StoreError> {
-        if let Some(line) = before.filter(|line| !line.is_broken())
-            && let Ok(owned) = back.send(&line).await
-        {
-            return Ok(owned);
-        }
-        match back.send(&self.line().await?).await {
-            // The line may have been dead for long. The answer to the second attempt does not tell whether
-            // the first one has given it back.
-            Err(StoreError::Disconnected(_)) => {
-                back.send(&self.line().await?).await.map(|_| Owned::Yes)
-            }
-            answer => answer,
-        }
+        release_behind(before, || self.line(), |line| back.send(line)).await
     }
 }
 
 impl Return {
-    async fn send(&self, line: &Line) -> Result<Owned, StoreError> {
+    async fn send(&self, line: Line) -> Result<Owned, StoreError> {
         let Release { key, token, .. } = &self.release;
         let keep = self.release.keep().map_or_else(String::new, millis);
         let args = [token.as_bytes(), keep.as_bytes(), self.channel.as_bytes()];
-        owned(&GIVE_BACK.call(line, &[key.as_str()], &args).await?)
+        owned(&GIVE_BACK.call(&line, &[key.as_str()], &args).await?)
     }
 }
 
