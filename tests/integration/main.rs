@@ -27,6 +27,7 @@ mod orphans;
 mod outage;
 mod ownership;
 mod panics;
+mod partitions;
 mod pay;
 mod permissions;
 mod protocol;

@@ -1,0 +1,144 @@
+//! A master that sentinels watch is cut off, and another one named.
+
+use std::time::{Duration, Instant};
+
+use harness::{Network, Node, Sentinels, eventually};
+use lock_runtime::{LockManager, LossCause};
+use tokio::time::timeout;
+
+use super::{Data, LIMIT, connect, due, empty, granted, take};
+use crate::kit::{SOON, ms, renewed, run, warm_up};
+use crate::trace::absent;
+
+const TTL: Duration = ms(5_000);
+
+/// As long as the old master is alone, it renews the lease.
+#[tokio::test]
+async fn f79_fences_order_the_holders_on_both_sides_of_a_cut() {
+    const TTL: Duration = ms(2_000);
+    let Some(network) = Network::start().await else { return };
+    let sentinels = Sentinels::start_in(&network, "lock").await;
+    let old = sentinels.master().await;
+    let beside = connect(old.node(), LockManager::builder(), sentinels.url()).await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let data = Data::default();
+
+    let older = take(old.node(), beside.lock("k").ttl(TTL)).await;
+    let first = older.run(data.keep_writing(older.fence()));
+    let second = async {
+        old.node().cut();
+        let younger = granted(&locks, TTL).await;
+        assert!(data.write(younger.fence()), "{} after {}", younger.fence(), older.fence());
+        let went_on = async || data.refused(older.fence()) > 10;
+        younger.run(eventually("the older one writes on", SOON, went_on)).await.unwrap();
+        old.node().heal();
+        (younger, Instant::now())
+    };
+    let (stopped, (younger, healed)) = tokio::join!(first, second);
+    println!("the older one is told {:?} after the cut was healed", healed.elapsed());
+    assert!(stopped.unwrap_err().is_lost());
+    assert!(data.write(younger.fence()) && !data.write(older.fence()));
+
+    drop(older);
+    let fence = younger.fence();
+    younger.release().await.unwrap();
+    sentinels.well().await;
+    empty(sentinels.servers()).await;
+    let next = take(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
+    assert!(next.fence() > fence, "{} after {fence}", next.fence());
+    drop(next);
+    empty(sentinels.servers()).await;
+}
+
+/// The old master renews the lease, and no replica acknowledges that. Who asks for all replicas has to wait
+/// until the old master is one of them.
+#[tokio::test]
+async fn f79_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
+    let Some(network) = Network::start().await else { return };
+    let sentinels = Sentinels::start_in(&network, "lock").await;
+    let old = sentinels.master().await;
+    let all = LockManager::builder().replicas(2);
+    let beside = connect(old.node(), all.clone(), sentinels.url()).await;
+    let careful = all.connect(sentinels.url()).await.unwrap();
+    warm_up(&careful).await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+
+    let older = take(old.node(), beside.lock("k").ttl(TTL)).await;
+    due(&older, TTL).await;
+    old.node().cut();
+    let younger = granted(&locks, TTL).await;
+    assert!(older.is_lost(), "there are two holders, one for {:?} more", older.remaining());
+    assert_eq!(older.lost().await, LossCause::Expired);
+    assert!(younger.fence() > older.fence());
+    let error = careful.lock("other").wait(ms(2_000)).await.unwrap_err();
+    assert!(error.to_string().contains("of 2 replicas have acknowledged it"), "{error}");
+
+    old.node().heal();
+    drop(older);
+    let fence = younger.fence();
+    younger.release().await.unwrap();
+    sentinels.well().await;
+    let next = granted(&careful, TTL).await;
+    assert!(next.fence() > fence, "{} after {fence}", next.fence());
+    next.release().await.unwrap();
+    empty(sentinels.servers()).await;
+}
+
+/// Without its replicas it takes no writes, so there is an end to what the first test shows.
+#[tokio::test]
+async fn f44_f79_a_master_that_wants_replicas_renews_nothing_without_them() {
+    let Some(network) = Network::start().await else { return };
+    let sentinels = Sentinels::start_in(&network, "lock").await;
+    for server in sentinels.servers() {
+        let mut redis = server.connection().await;
+        run(&mut redis, "CONFIG SET min-replicas-to-write 1").await;
+        run(&mut redis, "CONFIG SET min-replicas-max-lag 2").await;
+    }
+    let old = sentinels.master().await;
+    let beside = connect(old.node(), LockManager::builder(), sentinels.url()).await;
+    let guard = take(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
+    old.node().cut();
+    let cause = timeout(TTL * 2, guard.lost()).await.expect("it stops while the master is alone");
+    assert_eq!(cause, LossCause::Expired);
+}
+
+/// A holder on the side of the next master goes on with it.
+async fn follows(cut: impl Fn(&Node)) {
+    const TTL: Duration = ms(10_000);
+    let Some(network) = Network::start().await else { return };
+    let sentinels = Sentinels::start_in(&network, "lock").await;
+    let old = sentinels.master().await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let guard = locks.lock("k").ttl(TTL).await.unwrap();
+    assert!(old.is_replicated(2).await);
+
+    cut(old.node());
+    let began = Instant::now();
+    sentinels.switched(old.port()).await;
+    let switched = Instant::now();
+    let other = locks.lock("other").ttl(TTL).wait(SOON).await.unwrap();
+    println!("granted {:?} after the failover of {:?}", switched.elapsed(), switched - began);
+    assert!(other.fence() > guard.fence());
+    let mut master = sentinels.master().await.connection().await;
+    renewed(&mut master, "k", 9_000).await;
+    renewed(&mut master, "other", 9_000).await;
+    assert!(!guard.is_lost() && !other.is_lost());
+    guard.release().await.unwrap();
+    other.release().await.unwrap();
+
+    old.node().heal();
+    sentinels.well().await;
+    absent(&mut old.connection().await, "k", LIMIT).await;
+    empty(sentinels.servers()).await;
+}
+
+#[tokio::test]
+async fn f80_a_lease_outlives_a_master_that_is_cut_off() {
+    follows(Node::cut).await;
+}
+
+/// The holder reaches the old master as well, which would go on to renew the lease.
+#[tokio::test]
+async fn f79_f80_a_master_that_is_cut_off_from_the_others_is_left() {
+    follows(Node::cut_from_nodes).await;
+}
