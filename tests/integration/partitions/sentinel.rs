@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use harness::{Network, Node, Sentinels, eventually};
-use lock_runtime::{LockManager, LossCause};
+use lock_runtime::{LockGuard, LockManager, LossCause};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::{Data, LIMIT, connect, due, empty, granted, take};
@@ -12,21 +13,38 @@ use crate::trace::absent;
 
 const TTL: Duration = ms(5_000);
 
-/// As long as the old master is alone, it renews the lease.
+/// Cuts a node off, and takes `k` there on a connection that was made before.
+async fn take_alone(node: &Node, url: String) -> (LockManager, LockGuard) {
+    let (ready, is_ready) = oneshot::channel();
+    let (cut, is_cut) = oneshot::channel();
+    let work = node.run(move || async move {
+        let locks = LockManager::connect(url).await.unwrap();
+        warm_up(&locks).await;
+        ready.send(()).unwrap();
+        is_cut.await.unwrap();
+        let guard = locks.lock("k").ttl(TTL).await.unwrap();
+        (locks, guard)
+    });
+    let cut = async {
+        is_ready.await.unwrap();
+        node.cut();
+        cut.send(()).unwrap();
+    };
+    tokio::join!(work, cut).0
+}
+
+/// The replicas have never heard of the lock that the old master grants, and renews as long as it is alone.
 #[tokio::test]
 async fn f79_fences_order_the_holders_on_both_sides_of_a_cut() {
-    const TTL: Duration = ms(2_000);
     let Some(network) = Network::start().await else { return };
     let sentinels = Sentinels::start_in(&network, "lock").await;
     let old = sentinels.master().await;
-    let beside = connect(old.node(), LockManager::builder(), sentinels.url()).await;
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let data = Data::default();
 
-    let older = take(old.node(), beside.lock("k").ttl(TTL)).await;
+    let (beside, older) = take_alone(old.node(), sentinels.url()).await;
     let first = older.run(data.keep_writing(older.fence()));
     let second = async {
-        old.node().cut();
         let younger = granted(&locks, TTL).await;
         assert!(data.write(younger.fence()), "{} after {}", younger.fence(), older.fence());
         let went_on = async || data.refused(older.fence()) > 10;
@@ -60,10 +78,10 @@ async fn f79_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
     let all = LockManager::builder().replicas(2);
     let beside = connect(old.node(), all.clone(), sentinels.url()).await;
     let careful = all.connect(sentinels.url()).await.unwrap();
-    warm_up(&careful).await;
+    drop(careful.lock("warm").wait(SOON).await.unwrap());
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
 
-    let older = take(old.node(), beside.lock("k").ttl(TTL)).await;
+    let older = take(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
     due(&older, TTL).await;
     old.node().cut();
     let younger = granted(&locks, TTL).await;

@@ -1,0 +1,82 @@
+//! The clock of the next master is ahead of the last one's, or behind: an expiry is a time of day.
+
+use std::cell::RefCell;
+
+use harness::{Clock, Sentinels, ServerBuilder, eventually};
+use lock_runtime::LockManager;
+use redis::AsyncTypedCommands as _;
+use tokio::time::timeout;
+
+use super::{HOUR, valkey};
+use crate::kit::{SOON, pttl};
+use crate::trace::FENCE;
+
+/// A master whose clock is right, and two replicas whose clock is so many seconds ahead.
+async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {
+    let (right, wrong) = (Clock::new(), Clock::new());
+    wrong.set(ahead);
+    let servers = vec![valkey(&wrong).await, valkey(&wrong).await, valkey(&right).await];
+    let servers = RefCell::new(servers);
+    let settings = |server: ServerBuilder| {
+        server.command(servers.borrow_mut().pop().expect("there are three servers"))
+    };
+    (Sentinels::start_with("lock", settings).await, [right, wrong])
+}
+
+/// Nothing tells the holder before its next renewal, and it is no help that all replicas have acknowledged
+/// the lock; the fences tell the two apart.
+#[tokio::test]
+async fn f81_a_next_master_whose_clock_is_ahead_ends_a_lease_early() {
+    let (sentinels, _clocks) = start(20).await;
+    let builder = LockManager::builder().replicas(2);
+    let locks = builder.connect(sentinels.url()).await.unwrap();
+    let other = LockManager::connect(sentinels.url()).await.unwrap();
+    let older = locks.lock("k").ttl(SOON * 3).wait(SOON).await.unwrap();
+    assert!(other.lock("k").await.unwrap_err().is_busy());
+    sentinels.fail_over().await;
+    let younger = other.lock("k").ttl(SOON * 3).wait(SOON).await.unwrap();
+
+    assert!(!older.is_lost(), "it had still its time");
+    assert!(younger.fence() > older.fence());
+    timeout(SOON * 3, older.lost()).await.expect("it is told");
+    younger.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn f81_a_next_master_whose_clock_is_behind_keeps_a_lock_until_it_is_renewed_or_released() {
+    let (sentinels, _clocks) = start(-20).await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let released = locks.lock("released").ttl(SOON * 2).await.unwrap();
+    let held = locks.lock("held").ttl(SOON * 2).await.unwrap();
+    assert!(sentinels.servers()[0].is_replicated(2).await);
+    sentinels.fail_over().await;
+    let mut redis = sentinels.master().await.connection().await;
+    assert!(pttl(&mut redis, "released").await > 20_000);
+
+    released.release().await.unwrap();
+    assert_eq!(pttl(&mut redis, "released").await, -2);
+    let is_renewed = async || (1..=10_000).contains(&pttl(&mut redis, "held").await);
+    held.run(eventually("it is renewed", SOON * 2, is_renewed)).await.unwrap();
+    let fence = held.fence();
+    held.release().await.unwrap();
+    let next = locks.lock("held").await.unwrap();
+    assert!(next.fence() > fence);
+    next.release().await.unwrap();
+}
+
+/// Nearly the day that each failover adds to them.
+#[tokio::test]
+async fn f81_fences_grow_though_the_next_master_is_hours_behind_and_has_lost_some() {
+    let (sentinels, _clocks) = start(-23 * HOUR).await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let guard = locks.lock("k").await.unwrap();
+    let fence = guard.fence();
+    guard.release().await.unwrap();
+    let master = &sentinels.servers()[0];
+    master.connection().await.set(FENCE, 7).await.unwrap();
+    assert!(master.is_replicated(2).await);
+    sentinels.fail_over().await;
+    let guard = locks.lock("k").wait(SOON).await.unwrap();
+    assert!(guard.fence() > fence, "{} after {fence}", guard.fence());
+    guard.release().await.unwrap();
+}
