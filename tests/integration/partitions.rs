@@ -43,7 +43,7 @@ async fn granted(locks: &LockManager, ttl: Duration) -> LockGuard {
 
 /// Returns shortly before a lease is renewed.
 async fn due(guard: &LockGuard, ttl: Duration) {
-    let soon = async || guard.remaining() < ttl * 2 / 5;
+    let soon = async || guard.remaining() < ttl * 3 / 8;
     eventually("the lease is about to be renewed", LIMIT, soon).await;
 }
 

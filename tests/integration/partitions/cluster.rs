@@ -9,10 +9,11 @@ use super::{Data, LIMIT, connect, due, empty, granted, take};
 use crate::kit::{SOON, ms};
 use crate::trace::queued;
 
+const TTL: Duration = ms(8_000);
+
 /// The replica has never heard of the lock that the old master grants, and is the master before it ends.
 #[tokio::test]
 async fn f82_fences_order_the_holders_on_both_sides_of_a_cut() {
-    const TTL: Duration = ms(8_000);
     let Some(network) = Network::start().await else { return };
     let settings = |server: ServerBuilder| server.config("cluster-node-timeout 2000");
     let cluster = Cluster::start_in(&network, settings).await;
@@ -60,7 +61,6 @@ async fn f82_fences_order_the_holders_on_both_sides_of_a_cut() {
 /// next master has no replica that could acknowledge anything.
 #[tokio::test]
 async fn f82_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
-    const TTL: Duration = ms(5_000);
     let Some(network) = Network::start().await else { return };
     let cluster = Cluster::start_in(&network, |server| server).await;
     let owner = cluster.owner("k").await;
