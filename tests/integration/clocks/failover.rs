@@ -17,8 +17,9 @@ async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {
     wrong.set(ahead);
     let servers = vec![valkey(&wrong).await, valkey(&wrong).await, valkey(&right).await];
     let servers = RefCell::new(servers);
-    let settings = |server: ServerBuilder| {
-        server.command(servers.borrow_mut().pop().expect("there are three servers"))
+    let settings = |server: ServerBuilder| match servers.borrow_mut().pop() {
+        Some(command) => server.command(command),
+        None => server, // a sentinel
     };
     (Sentinels::start_with("lock", settings).await, [right, wrong])
 }
