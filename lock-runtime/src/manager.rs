@@ -212,7 +212,21 @@ impl Builder {
     }
 
     /// Trusts servers that these authorities vouch for, instead of the system's: certificates in PEM. For
-    /// URLs with TLS; sentinels and all servers are meant.
+    /// URLs with TLS, and for sentinels as well as for servers.
+    ///
+    /// ```no_run
+    /// # use std::{error::Error, fs};
+    /// use lock_runtime::LockManager;
+    ///
+    /// # async fn connect() -> Result<LockManager, Box<dyn Error>> {
+    /// let manager = LockManager::builder()
+    ///     .root_certificates(fs::read("ca.pem")?)
+    ///     .client_certificate(fs::read("client.pem")?, fs::read("client.key")?)
+    ///     .connect("rediss-sentinel://a,b,c/orders")
+    ///     .await?;
+    /// # Ok(manager)
+    /// # }
+    /// ```
     #[cfg(feature = "tls")]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.roots = Some(pem.into());
@@ -220,7 +234,7 @@ impl Builder {
     }
 
     /// The certificate by which the servers know this client, and its private key, both in PEM. For URLs
-    /// with TLS; sentinels and all servers are meant.
+    /// with TLS, and for sentinels as well as for servers. A manager keeps the ones that it was made with.
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, pem: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         let client = ClientTlsConfig { client_cert: pem.into(), client_key: key.into() };
