@@ -43,9 +43,8 @@ pub(crate) struct Fleet {
 impl Bench {
     pub(crate) async fn start(rounds: usize, quick: bool) -> Result<Self> {
         let server = Server::start().await;
-        let mut connection = server.connection().await;
-        let pid = Info::read(&mut connection).await?.field("process_id")?.parse()?;
-        machine::pin_process(pid, SERVER_CORE)?;
+        let connection = server.connection().await;
+        pin([&server]).await?;
         let mut spinners = Vec::new();
         for core in [SERVER_CORE, CLIENT_CORE].into_iter().take(machine::cores()) {
             spinners.push(Child::spawn(own_program()?.arg("spin").arg(core.to_string())));
@@ -83,8 +82,13 @@ impl Bench {
 
     /// The same, when nothing has happened for a while before each of them.
     pub(crate) async fn ping_after(&self, rest: Duration, count: usize) -> Result<f64> {
+        self.ping_at(&self.url(), rest, count).await
+    }
+
+    /// The same, of another server.
+    pub(crate) async fn ping_at(&self, url: &str, rest: Duration, count: usize) -> Result<f64> {
         let job = Work::Ping(ping::Work { count, rest });
-        let fleet = self.fleet(Contender::Raw, Terms::default(), vec![job]).await?;
+        let fleet = self.fleet_at(url, Contender::Raw, Terms::default(), vec![job]).await?;
         let [micros] = fleet.run().await?;
         Ok(micros)
     }
@@ -102,13 +106,24 @@ impl Bench {
         works: Vec<Work>,
     ) -> Result<Fleet> {
         let () = self.query(&redis::cmd("FLUSHALL")).await?;
+        self.fleet_at(&self.url(), contender, terms, works).await
+    }
+
+    /// Starts one process for each work, with other servers.
+    pub(crate) async fn fleet_at(
+        &self,
+        url: &str,
+        contender: Contender,
+        terms: Terms,
+        works: Vec<Work>,
+    ) -> Result<Fleet> {
         let dir = TempDir::with_prefix("benches-")?;
         let gate = dir.path().join("gate");
         let fleet_gate = File::create(&gate)?;
         fleet_gate.lock()?;
         let mut workers = Vec::new();
         for work in works {
-            let (url, gate, room) = (self.url(), gate.clone(), dir.path().join("room"));
+            let (url, gate, room) = (url.to_owned(), gate.clone(), dir.path().join("room"));
             let job = serde_json::to_string(&Job { contender, url, terms, gate, room, work })?;
             workers.push(Child::spawn(own_program()?.arg("worker").arg(job)));
         }
@@ -145,6 +160,15 @@ impl Fleet {
         let results = self.results().await?;
         results.try_into().map_err(|_| anyhow!("not as many reports as workers"))
     }
+}
+
+/// Keeps servers, or sentinels, on the core of servers.
+pub(crate) async fn pin(servers: impl IntoIterator<Item = &Server>) -> Result<()> {
+    for server in servers {
+        let info = Info::read(&mut server.connection().await).await?;
+        machine::pin_process(info.field("process_id")?.parse()?, SERVER_CORE)?;
+    }
+    Ok(())
 }
 
 /// This program, to be started anew.

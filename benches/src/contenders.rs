@@ -4,6 +4,8 @@ mod async_redis_lock;
 mod attribute;
 mod distkit;
 mod distributed_lock_redis;
+mod everywhere;
+mod owners;
 mod raw;
 mod redis_lock;
 mod rlock;
@@ -44,11 +46,13 @@ pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     /// Whether bodies outlast the ttl: for contenders that renew in another way than by default.
     pub(crate) renewed: bool,
+    /// How many replicas have to acknowledge a grant: for this project.
+    pub(crate) replicas: u32,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { ttl: Duration::from_secs(30), renewed: false }
+        Self { ttl: Duration::from_secs(30), renewed: false, replicas: 0 }
     }
 }
 
@@ -122,7 +126,15 @@ impl Contender {
 
     pub(crate) async fn connect(self, url: &str, terms: Terms) -> Result<Arc<dyn Lock>> {
         Ok(match self {
-            Self::Raw => Arc::new(raw::Raw::connect(url, terms).await?),
+            Self::Raw => match url.split_once("://") {
+                Some(("redis-cluster", hosts)) => {
+                    Arc::new(owners::Owners::connect(hosts, terms).await?)
+                }
+                Some(("redlock", hosts)) => {
+                    Arc::new(everywhere::Everywhere::connect(hosts, terms).await?)
+                }
+                _ => Arc::new(raw::Raw::connect(url, terms).await?),
+            },
             Self::This => Arc::new(this::This::connect(url, terms).await?),
             Self::Attribute => Arc::new(attribute::Attribute::connect(url, terms).await?),
             Self::Rslock => Arc::new(rslock::Rslock::new(url, terms)),

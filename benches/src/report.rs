@@ -40,7 +40,7 @@ async fn environment(bench: &Bench) -> Result<String> {
     let redis = info.field("redis_version")?;
     let cores = match machine::cores() {
         1 => "There is one core, so nothing is pinned.",
-        _ => "The server is pinned to core 0, all clients to core 1.",
+        _ => "Servers are pinned to core 0, all clients to core 1.",
     };
     let quick = bench.pick("", " **This was a quick run: the numbers mean little.**");
     let mut packages: Vec<_> = Contender::all().iter().map(|it| it.package()).collect();

@@ -4,11 +4,15 @@
 mod compile_time;
 mod contention;
 mod crowd;
+mod distant;
+mod failover;
+mod grants;
 mod handover;
 mod instructions;
 mod leases;
 pub(crate) mod ping;
 mod throughput;
+mod topologies;
 mod uncontended;
 
 use std::sync::Arc;
@@ -54,6 +58,21 @@ pub(crate) enum Scenario {
     /// Instructions of a client, counted by valgrind
     #[value(name = "i")]
     Instructions,
+    /// Latency with Sentinel
+    #[value(name = "j")]
+    Sentinel,
+    /// Latency in a Cluster
+    #[value(name = "k")]
+    Cluster,
+    /// Latency with five independent servers
+    #[value(name = "l")]
+    Redlock,
+    /// Time without a grant after the death of a master
+    #[value(name = "m")]
+    Failover,
+    /// What replicas add to a grant, and the round trips of one
+    #[value(name = "n")]
+    Grants,
 }
 
 impl Scenario {
@@ -71,6 +90,11 @@ impl Scenario {
             Self::Crowd => vec![crowd::run(bench).await?],
             Self::CompileTime => vec![compile_time::run(bench).await?],
             Self::Instructions => vec![instructions::run(bench).await?],
+            Self::Sentinel => vec![topologies::sentinel(bench).await?],
+            Self::Cluster => vec![topologies::cluster(bench).await?],
+            Self::Redlock => vec![topologies::redlock(bench).await?],
+            Self::Failover => vec![failover::run(bench).await?],
+            Self::Grants => vec![grants::replicas(bench).await?, grants::round_trips(bench).await?],
         })
     }
 }
@@ -86,6 +110,8 @@ pub(crate) enum Work {
     Leases(leases::Work),
     Hold(crowd::Hold),
     Wait(crowd::Wait),
+    Failover(failover::Work),
+    Grants(grants::Work),
 }
 
 impl Work {
@@ -99,6 +125,8 @@ impl Work {
             Self::Leases(work) => to_value(work.run(stage).await?)?,
             Self::Hold(work) => to_value(work.run(stage).await?)?,
             Self::Wait(work) => to_value(work.run(stage).await?)?,
+            Self::Failover(work) => to_value(work.run(&stage, url).await?)?,
+            Self::Grants(work) => to_value(work.run(&stage).await?)?,
         })
     }
 }

@@ -6,5 +6,4 @@ pub(crate) mod group;
 mod identity;
 mod input;
 mod leases;
-mod speed;
 mod votes;

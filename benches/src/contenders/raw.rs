@@ -26,6 +26,21 @@ impl Raw {
             redis::cmd("SCRIPT").arg("LOAD").arg(RELEASE).query_async(&mut connection).await?;
         Ok(Self { connection, release, ttl_ms: terms.ttl.as_millis() })
     }
+
+    /// Connects to each of some servers, of which the addresses are given as in a URL.
+    pub(super) async fn connect_all(hosts: &str, terms: Terms) -> Result<Vec<Self>> {
+        let mut servers = Vec::new();
+        for host in hosts.split(',') {
+            servers.push(Self::connect(&format!("redis://{host}"), terms).await?);
+        }
+        Ok(servers)
+    }
+
+    /// Whether the server does not redirect to another one.
+    pub(super) async fn serves(&self, key: &str) -> bool {
+        let mut question = redis::cmd("EXISTS");
+        question.arg(key).exec_async(&mut self.connection.clone()).await.is_ok()
+    }
 }
 
 impl Lock for Raw {

@@ -20,7 +20,7 @@ impl Rslock {
 
 impl Lock for Rslock {
     fn run<'a>(&'a self, key: &'a str, body: Body) -> Call<'a> {
-        let Terms { ttl, renewed } = self.terms;
+        let Terms { ttl, renewed, .. } = self.terms;
         if renewed { self.using(key, ttl, body) } else { self.guarded(key, ttl, body) }
     }
 }

@@ -14,7 +14,8 @@ pub(super) struct This {
 
 impl This {
     pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
-        Ok(Self { locks: LockManager::connect(url).await?, ttl: terms.ttl })
+        let locks = LockManager::builder().replicas(terms.replicas).connect(url).await?;
+        Ok(Self { locks, ttl: terms.ttl })
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn run(bench: &Bench, herd: Herd) -> Result<Section> {
     section.left_out = left_out;
     section
         .measure(bench, &subjects, async |contender, _| {
-            let terms = Terms { ttl, renewed: true };
+            let terms = Terms { ttl, renewed: true, ..Terms::default() };
             let work = super::Work::Leases(Work { leases: herd.leases, window });
             let fleet = bench.fleet(contender, terms, vec![work]).await?;
             let mut watch = Watch::begin(bench, ttl).await?;

@@ -7,13 +7,13 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::entrants;
-use crate::bench::Bench;
+use crate::bench::{Bench, Fleet};
 use crate::contenders::Terms;
-use crate::rounds::{Metric, Section};
+use crate::rounds::{Metric, Sample, Section};
 use crate::stats::{float, quantile};
 use crate::worker::Stage;
 
-const METRICS: &[Metric] = &[
+pub(super) const METRICS: &[Metric] = &[
     Metric::ratio("p50", "µs"),
     Metric::ratio("p99", "µs"),
     Metric::plain("p50", "pings"),
@@ -21,21 +21,29 @@ const METRICS: &[Metric] = &[
 ];
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
-    let time = bench.pick(Duration::from_secs(2), Duration::from_millis(300));
     let about = "One task takes and releases free locks, one after the other, each with an empty \
                  body and a key that was not used shortly before. The time of one pair of acquire \
                  and release.";
     let (subjects, _) = entrants(|_| Ok(()));
     Section::new("a-uncontended", "a. Without contention", about, METRICS, &["raw"])
         .measure(bench, &subjects, async |contender, ping| {
-            let work = super::Work::Uncontended(Work { time });
-            let fleet = bench.fleet(contender, Terms::default(), vec![work]).await?;
-            let [Outcome { micros, cpu }] = fleet.run().await?;
-            let (p50, p99) = (quantile(&micros, 500), quantile(&micros, 990));
-            let cpu = cpu / float(micros.len()) * 1e6;
-            Ok(vec![p50, p99, p50 / ping, cpu])
+            let fleet = bench.fleet(contender, Terms::default(), work(bench)).await?;
+            sample(fleet, ping).await
         })
         .await
+}
+
+pub(super) fn work(bench: &Bench) -> Vec<super::Work> {
+    let time = bench.pick(Duration::from_secs(2), Duration::from_millis(300));
+    vec![super::Work::Uncontended(Work { time })]
+}
+
+/// The values of the [`METRICS`].
+pub(super) async fn sample(fleet: Fleet, ping: f64) -> Result<Sample> {
+    let [Outcome { micros, cpu }] = fleet.run().await?;
+    let (p50, p99) = (quantile(&micros, 500), quantile(&micros, 990));
+    let cpu = cpu / float(micros.len()) * 1e6;
+    Ok(vec![p50, p99, p50 / ping, cpu])
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,7 +60,7 @@ pub(crate) struct Outcome {
 impl Work {
     pub(super) async fn run(self, stage: &Stage) -> Result<Outcome> {
         let keys: Vec<String> = (0..1000).map(|id| format!("order-{id}")).collect();
-        for key in keys.iter().take(200) {
+        for key in &keys {
             stage.lock.run(key, Box::pin(ready(()))).await?;
         }
         let mut micros = Vec::new();

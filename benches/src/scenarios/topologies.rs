@@ -1,0 +1,95 @@
+//! j, k, l: a free lock that sentinels, a cluster or independent servers keep.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures_util::future::join_all;
+use harness::{Cluster, Sentinels, Server};
+
+use super::uncontended::{self, METRICS};
+use crate::bench::{Bench, pass, pin};
+use crate::contenders::{Contender, Terms};
+use crate::rounds::Section;
+
+/// How many independent servers there are.
+pub(super) const VOTES: usize = 5;
+
+/// Servers that have not been up for longer do not vote.
+const VOTE_TTL: Duration = Duration::from_secs(5);
+
+/// Who takes the locks, and where.
+type Subject<'a> = (&'static str, (Contender, &'a str));
+
+pub(super) async fn sentinel(bench: &Bench) -> Result<Section> {
+    let sentinels = Sentinels::start("locks").await;
+    pin(sentinels.servers().iter().chain(sentinels.sentinels())).await?;
+    let (master, url) = (sentinels.master().await.url(), sentinels.url());
+    let about = "As in a, with three sentinels, a master and two replicas, all on the servers' core. \
+                 The sentinels are asked once, for a connection; `raw` and \"this, one server\" are \
+                 given the address of the same master.";
+    let section = Section::new("j-sentinel", "j. Sentinel", about, METRICS, &["raw", ALONE]);
+    let subjects: [Subject; 3] = [
+        ("raw", (Contender::Raw, &master)),
+        (ALONE, (Contender::This, &master)),
+        ("this, Sentinel", (Contender::This, &url)),
+    ];
+    measure(section, bench, Terms::default(), &subjects).await
+}
+
+pub(super) async fn cluster(bench: &Bench) -> Result<Section> {
+    let cluster = Cluster::start().await;
+    pin(cluster.nodes()).await?;
+    let url = cluster.url();
+    let about = "As in a, with three masters, which have a replica each, all on the servers' core. The \
+                 keys are spread over all slots. `raw` has a connection to each master, and knows the \
+                 owner of each key.";
+    let section = Section::new("k-cluster", "k. Cluster", about, METRICS, &["raw"]);
+    let subjects: [Subject; 2] =
+        [("raw", (Contender::Raw, &url)), ("this, Cluster", (Contender::This, &url))];
+    measure(section, bench, Terms::default(), &subjects).await
+}
+
+pub(super) async fn redlock(bench: &Bench) -> Result<Section> {
+    let servers = join_all((0..VOTES).map(|_| Server::start())).await;
+    pin(&servers).await?;
+    let url = redlock_url(&servers.iter().map(Server::addr).collect::<Vec<_>>());
+    let about = format!(
+        "As in a, with {VOTES} servers that know nothing of each other, all on the servers' core. `raw` \
+         sends its two commands to all of them at once, and awaits the slowest."
+    );
+    let section = Section::new("l-redlock", "l. Redlock", about, METRICS, &["raw"]);
+    let subjects: [Subject; 2] =
+        [("raw", (Contender::Raw, &url)), ("this, Redlock", (Contender::This, &url))];
+    measure(section, bench, voters().await, &subjects).await
+}
+
+/// The row of this project where it knows nothing but the master.
+const ALONE: &str = "this, one server";
+
+async fn measure(
+    section: Section,
+    bench: &Bench,
+    terms: Terms,
+    subjects: &[Subject<'_>],
+) -> Result<Section> {
+    section
+        .measure(bench, subjects, async |(contender, url), ping| {
+            let fleet = bench.fleet_at(url, contender, terms, uncontended::work(bench)).await?;
+            uncontended::sample(fleet, ping).await
+        })
+        .await
+}
+
+/// The URL of locks in servers that know nothing of each other.
+pub(super) fn redlock_url(servers: &[SocketAddr]) -> String {
+    let hosts: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
+    format!("redlock://{}", hosts.join(","))
+}
+
+/// Terms on which servers vote that were started before this.
+pub(super) async fn voters() -> Terms {
+    // They count whole seconds.
+    pass(VOTE_TTL + Duration::from_secs(2)).await;
+    Terms { ttl: VOTE_TTL, ..Terms::default() }
+}
