@@ -162,13 +162,28 @@ impl Fleet {
     }
 }
 
-/// Keeps servers, or sentinels, on the core of servers.
+/// Keeps servers on their core.
 pub(crate) async fn pin(servers: impl IntoIterator<Item = &Server>) -> Result<()> {
     for server in servers {
-        let info = Info::read(&mut server.connection().await).await?;
-        machine::pin_process(info.field("process_id")?.parse()?, SERVER_CORE)?;
+        machine::pin_process(process_id(server).await?, SERVER_CORE)?;
     }
     Ok(())
+}
+
+/// Keeps replicas or sentinels there, behind the servers that clients wait for: they would have machines of
+/// their own.
+pub(crate) async fn pin_behind(servers: impl IntoIterator<Item = &Server>) -> Result<()> {
+    for server in servers {
+        let process = process_id(server).await?;
+        machine::pin_process(process, SERVER_CORE)?;
+        machine::put_behind(process)?;
+    }
+    Ok(())
+}
+
+async fn process_id(server: &Server) -> Result<u32> {
+    let info = Info::read(&mut server.connection().await).await?;
+    Ok(info.field("process_id")?.parse()?)
 }
 
 /// This program, to be started anew.

@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use rustix::process::{Pid, nice};
+use rustix::process::{Pid, nice, setpriority_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -38,12 +38,26 @@ pub(crate) fn pin_self(core: usize) -> Result<()> {
 
 /// Keeps all threads of a process on one core.
 pub(crate) fn pin_process(pid: u32, core: usize) -> Result<()> {
-    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let id = thread?.file_name().to_str().and_then(|id| id.parse().ok());
-        let id = id.and_then(Pid::from_raw).ok_or_else(|| Error::other("not a thread's id"))?;
-        pin(Some(id), core)?;
+    for thread in threads(pid)? {
+        pin(Some(thread), core)?;
     }
     Ok(())
+}
+
+/// Lets others on its core go first.
+pub(crate) fn put_behind(pid: u32) -> Result<()> {
+    for thread in threads(pid)? {
+        setpriority_process(Some(thread), 10)?;
+    }
+    Ok(())
+}
+
+fn threads(pid: u32) -> Result<Vec<Pid>> {
+    let thread = |entry: Result<fs::DirEntry>| {
+        let id = entry?.file_name().to_str().and_then(|id| id.parse().ok());
+        id.and_then(Pid::from_raw).ok_or_else(|| Error::other("not a thread's id"))
+    };
+    fs::read_dir(format!("/proc/{pid}/task"))?.map(thread).collect()
 }
 
 fn pin(thread: Option<Pid>, core: usize) -> Result<()> {

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use harness::{Cluster, Sentinels, Server};
 
 use super::uncontended::{self, METRICS};
-use crate::bench::{Bench, pass, pin};
+use crate::bench::{Bench, pass, pin, pin_behind};
 use crate::contenders::{Contender, Terms};
 use crate::rounds::Section;
 
@@ -23,8 +23,11 @@ type Subject<'a> = (&'static str, (Contender, &'a str));
 
 pub(super) async fn sentinel(bench: &Bench) -> Result<Section> {
     let sentinels = Sentinels::start("locks").await;
-    pin(sentinels.servers().iter().chain(sentinels.sentinels())).await?;
-    let (master, url) = (sentinels.master().await.url(), sentinels.url());
+    // In the beginning, the first server is the master.
+    let (master, replicas) = sentinels.servers().split_at(1);
+    pin(master).await?;
+    pin_behind(replicas.iter().chain(sentinels.sentinels())).await?;
+    let (master, url) = (master[0].url(), sentinels.url());
     let about = "As in a, with three sentinels, a master and two replicas, all on the servers' core. \
                  The sentinels are asked once, for a connection; `raw` and \"this, one server\" are \
                  given the address of the same master.";
@@ -39,7 +42,10 @@ pub(super) async fn sentinel(bench: &Bench) -> Result<Section> {
 
 pub(super) async fn cluster(bench: &Bench) -> Result<Section> {
     let cluster = Cluster::start().await;
-    pin(cluster.nodes()).await?;
+    // In the beginning, the first half are the masters.
+    let (masters, replicas) = cluster.nodes().split_at(cluster.nodes().len() / 2);
+    pin(masters).await?;
+    pin_behind(replicas).await?;
     let url = cluster.url();
     let about = "As in a, with three masters, which have a replica each, all on the servers' core. The \
                  keys are spread over all slots. `raw` has a connection to each master, and knows the \
