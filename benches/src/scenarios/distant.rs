@@ -12,7 +12,7 @@ use super::topologies::{VOTES, redlock_url, voters};
 use crate::contenders::{Terms, connect_by_hand};
 
 /// One way.
-pub(super) const DISTANCE: Duration = Duration::from_millis(5);
+pub(super) const DISTANCE: Duration = Duration::from_millis(10);
 
 const LIMIT: Duration = Duration::from_secs(30);
 const REPLICAS: usize = 2;

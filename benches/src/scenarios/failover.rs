@@ -19,9 +19,9 @@ use crate::worker::Stage;
 const METRICS: &[Metric] = &[
     Metric::plain("without a write", "ms"),
     Metric::plain("without a grant", "ms"),
-    Metric::plain("longer than the write", "ms"),
-    Metric::plain("without a grant, waiting", "ms"),
-    Metric::plain("longer than the write, waiting", "ms"),
+    Metric::plain("beyond the write", "ms"),
+    Metric::plain("waiter without a grant", "ms"),
+    Metric::plain("waiter beyond the write", "ms"),
 ];
 
 /// Pause before each attempt.

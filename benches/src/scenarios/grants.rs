@@ -17,7 +17,7 @@ use crate::stats::median;
 use crate::worker::Stage;
 
 const METRICS: &[Metric] =
-    &[Metric::ratio("grant, p50", "µs"), Metric::ratio("release, p50", "µs")];
+    &[Metric::ratio("p50 of a grant", "µs"), Metric::ratio("p50 of a release", "µs")];
 
 pub(super) async fn replicas(bench: &Bench) -> Result<Section> {
     let master = Server::start().await;
