@@ -43,7 +43,7 @@ enum Topology {
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
     let about = format!(
         "The master is killed. A process asks for a free lock every {PAUSE:?}, once without waiting and \
-         once with a minute to wait, and writes a plain value by hand to the server that a sentinel \
+         once with a minute to wait (the waiter), and writes a plain value by hand to the server that a sentinel \
          names, or to whichever server of the cluster takes it: the time between the last success \
          before and the first one after. Sentinels and servers hold a master for dead after a second. \
          What is beyond the time without a write is the lock's own."
