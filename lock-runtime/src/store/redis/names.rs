@@ -47,6 +47,11 @@ impl Names {
     pub(in crate::store) fn all(&self) -> [&str; 4] {
         [self.key.as_str(), &self.waiters, &self.peers, &self.fence]
     }
+
+    /// The names for scripts that know no queue: each one more costs the server half a microsecond.
+    pub(in crate::store) fn without_queue(&self) -> [&str; 2] {
+        [self.key.as_str(), &self.fence]
+    }
 }
 
 /// A name in the slot of the key, which no other key has.

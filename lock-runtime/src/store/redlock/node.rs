@@ -109,7 +109,7 @@ impl Node {
         }
         let (ttl, seen) = (millis(attempt.ttl), line.last_fence(attempt.names.counter).to_string());
         let args = [attempt.token.as_bytes(), ttl.as_bytes(), seen.as_bytes()];
-        let answer = TAKE.call(&line, &attempt.names.all(), &args).await;
+        let answer = TAKE.call(&line, &attempt.names.without_queue(), &args).await;
         let answer = answer.and_then(|answer| Answer::read(&answer));
         if !answer.as_ref().is_err_and(StoreError::may_have_run) {
             attempt.answered(index);
@@ -128,7 +128,7 @@ impl Node {
     ) -> Result<Owned, StoreError> {
         let number = fence.to_string();
         let args = [attempt.token.as_bytes(), number.as_bytes()];
-        let owned = owned(&CONFIRM.call(&line, &attempt.names.all(), &args).await?)?;
+        let owned = owned(&CONFIRM.call(&line, &attempt.names.without_queue(), &args).await?)?;
         if owned == Owned::Yes {
             line.note_fence(attempt.names.counter, fence);
         }

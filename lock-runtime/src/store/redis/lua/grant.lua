@@ -1,5 +1,5 @@
 -- How the lock KEYS[1] is granted.
--- KEYS[4]  the last fence number, shared by all locks
+-- KEYS[#KEYS]  the last fence number, shared by all locks
 
 -- The next fence number, one more than the last, or none and the error. If it is not greater than
 -- `seen`, the last one that the client has seen on its connection, or if that has seen none (0), the
@@ -8,15 +8,15 @@
 -- more, no number was as great before. The epoch may be known to the server only ('cluster').
 local DAY = 86400000000
 local function next_fence(seen, epoch)
-  local fence = redis.pcall('INCR', KEYS[4])
+  local fence = redis.pcall('INCR', KEYS[#KEYS])
   local failure = type(fence) == 'table' and fence.err
   if failure and not string.find(failure, 'integer') and not string.find(failure, 'overflow') then
     return nil, fence
   elseif failure or fence >= 2 ^ 53 then -- what follows is not exact as a number of Lua
     if not failure then
-      redis.call('DECR', KEYS[4]) -- it may be somebody else's
+      redis.call('DECR', KEYS[#KEYS]) -- it may be somebody else's
     end
-    return nil, redis.error_reply('FENCE ' .. KEYS[4] .. ' holds no number below 2^53')
+    return nil, redis.error_reply('FENCE ' .. KEYS[#KEYS] .. ' holds no number below 2^53')
   end
   seen = tonumber(seen)
   if seen == 0 or fence <= seen then
@@ -29,7 +29,7 @@ local function next_fence(seen, epoch)
     end
     local time = redis.call('TIME')
     fence = math.max(fence, time[1] * 1000000 + time[2] + epoch * DAY)
-    redis.call('SET', KEYS[4], string.format('%.0f', fence))
+    redis.call('SET', KEYS[#KEYS], string.format('%.0f', fence))
   end
   return fence
 end

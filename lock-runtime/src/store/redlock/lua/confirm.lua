@@ -9,8 +9,8 @@
 if holder ~= ARGV[1] then
   return 0
 end
-local last = redis.call('GET', KEYS[4])
+local last = redis.call('GET', KEYS[#KEYS])
 if not last or tonumber(last) < tonumber(ARGV[2]) then
-  redis.call('SET', KEYS[4], ARGV[2])
+  redis.call('SET', KEYS[#KEYS], ARGV[2])
 end
 return 1
