@@ -1,5 +1,6 @@
 -- Confirms a vote: if the token ARGV[1] still holds the lock KEYS[1], no later grant of it gets a fence
 -- number up to ARGV[2].
+-- KEYS[2]  the last fence number
 -- 1: it does hold it. 0: it does not.
 --
 -- The counter belongs to all locks of this server, so it says nothing about the order of two holders of
@@ -9,8 +10,8 @@
 if holder ~= ARGV[1] then
   return 0
 end
-local last = redis.call('GET', KEYS[#KEYS])
+local last = redis.call('GET', KEYS[2])
 if not last or tonumber(last) < tonumber(ARGV[2]) then
-  redis.call('SET', KEYS[#KEYS], ARGV[2])
+  redis.call('SET', KEYS[2], ARGV[2])
 end
 return 1

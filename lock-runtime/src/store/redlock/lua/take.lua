@@ -1,4 +1,5 @@
 -- Takes one vote: the lock KEYS[1] of this server, for the token ARGV[1] with a ttl of ARGV[2].
+-- KEYS[2]  the last fence number
 -- ARGV[3]  the last fence number that was seen on this connection
 -- number            granted: greater than those of all grants and of all confirmations before
 -- {holder, free in} busy (free in -1 ms: it never expires)
