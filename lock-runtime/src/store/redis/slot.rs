@@ -16,7 +16,7 @@ impl Slot {
 
     /// The slot of a key: of what stands in its first braces, if there is something; else of all.
     pub(super) fn of(key: &str) -> Self {
-        Self(crc16(hash_tag(key).unwrap_or(key).as_bytes()) % Self::COUNT)
+        Self(crc16(0, hash_tag(key).unwrap_or(key).as_bytes()) % Self::COUNT)
     }
 
     pub(super) fn number(self) -> u16 {
@@ -24,18 +24,21 @@ impl Slot {
     }
 
     /// A short text of this slot. In braces, it takes any key there.
-    pub(super) fn tag(self) -> u32 {
-        static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
+    pub(super) fn tag(self) -> usize {
+        static TAGS: LazyLock<Vec<usize>> = LazyLock::new(|| {
             let mut tags = vec![None; Slot::COUNT.into()];
             let mut missing = Slot::COUNT;
-            for number in 0.. {
-                let tag = &mut tags[usize::from(Slot::of(&number.to_string()).0)];
+            // Of each number; all but its last digit is a number before it.
+            let mut crcs = Vec::new();
+            while missing > 0 {
+                let number = crcs.len();
+                let begun = if number < 10 { 0 } else { crcs[number / 10] };
+                let crc = crc16(begun, &[b"0123456789"[number % 10]]);
+                crcs.push(crc);
+                let tag = &mut tags[usize::from(crc % Slot::COUNT)];
                 if tag.is_none() {
                     *tag = Some(number);
                     missing -= 1;
-                }
-                if missing == 0 {
-                    break;
                 }
             }
             tags.into_iter().flatten().collect()
@@ -50,9 +53,10 @@ pub(super) fn hash_tag(key: &str) -> Option<&str> {
     (!tag.is_empty()).then_some(tag)
 }
 
-/// The CRC of the XMODEM protocol, as the specification of Redis Cluster has it.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
+/// The CRC of the XMODEM protocol, as the specification of Redis Cluster has it, of what begins with
+/// something whose CRC is `begun`.
+fn crc16(begun: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(begun, |crc, byte| {
         (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
             if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
         })
@@ -66,13 +70,13 @@ mod tests {
     /// The check value of the specification, and slots that a server gave.
     #[test]
     fn slots_are_those_of_redis() {
-        assert_eq!(crc16(b"123456789"), 0x31C3);
+        assert_eq!(crc16(0, b"123456789"), 0x31C3);
         let slots = [("", 0), ("foo", 12_182), ("{foo}bar", 12_182), ("order:42", 8_691)];
         for (key, slot) in slots {
             assert_eq!(Slot::of(key), Slot(slot), "{key}");
         }
-        assert_eq!(Slot::of("a{}b"), Slot(crc16(b"a{}b") % Slot::COUNT));
-        assert_eq!(Slot::of("}{"), Slot(crc16(b"}{") % Slot::COUNT));
+        assert_eq!(Slot::of("a{}b"), Slot(crc16(0, b"a{}b") % Slot::COUNT));
+        assert_eq!(Slot::of("}{"), Slot(crc16(0, b"}{") % Slot::COUNT));
     }
 
     #[test]
