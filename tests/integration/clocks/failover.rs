@@ -24,6 +24,13 @@ async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {
     (Sentinels::start_with("lock", settings).await, [right, wrong])
 }
 
+/// Loses the master, for a server whose clock is wrong.
+async fn fail_over(sentinels: &Sentinels) {
+    let master = &sentinels.servers()[0];
+    master.kill();
+    sentinels.switched(master.port()).await;
+}
+
 /// Nothing tells the holder before its next renewal, and it is no help that all replicas have acknowledged
 /// the lock; the fences tell the two apart.
 #[tokio::test]
@@ -34,7 +41,7 @@ async fn f81_a_next_master_whose_clock_is_ahead_ends_a_lease_early() {
     let other = LockManager::connect(sentinels.url()).await.unwrap();
     let older = locks.lock("k").ttl(SOON * 3).wait(SOON).await.unwrap();
     assert!(other.lock("k").await.unwrap_err().is_busy());
-    sentinels.fail_over().await;
+    fail_over(&sentinels).await;
     let younger = other.lock("k").ttl(SOON * 3).wait(SOON).await.unwrap();
 
     assert!(!older.is_lost(), "it had still its time");
@@ -50,7 +57,7 @@ async fn f81_a_next_master_whose_clock_is_behind_keeps_a_lock_until_it_is_renewe
     let released = locks.lock("released").ttl(SOON * 2).await.unwrap();
     let held = locks.lock("held").ttl(SOON * 2).await.unwrap();
     assert!(sentinels.servers()[0].is_replicated(2).await);
-    sentinels.fail_over().await;
+    fail_over(&sentinels).await;
     let mut redis = sentinels.master().await.connection().await;
     assert!(pttl(&mut redis, "released").await > 20_000);
 
@@ -76,7 +83,7 @@ async fn f81_fences_grow_though_the_next_master_is_hours_behind_and_has_lost_som
     let master = &sentinels.servers()[0];
     master.connection().await.set(FENCE, 7).await.unwrap();
     assert!(master.is_replicated(2).await);
-    sentinels.fail_over().await;
+    fail_over(&sentinels).await;
     let guard = locks.lock("k").wait(SOON).await.unwrap();
     assert!(guard.fence() > fence, "{} after {fence}", guard.fence());
     guard.release().await.unwrap();
