@@ -74,6 +74,17 @@ async fn f79_a_renewal_that_is_not_acknowledged_moves_no_deadline() {
     replicas[0].resume();
 }
 
+#[tokio::test]
+async fn f79_a_lock_that_is_gone_is_lost_at_once_though_nobody_acknowledges_that() {
+    let (master, replicas) = replicated(1).await;
+    let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
+    let guard = locks.lock("k").ttl(SOON).await.unwrap();
+    replicas[0].pause();
+    master.connection().await.del("k").await.unwrap();
+    assert_eq!(guard.lost().await, LossCause::Taken);
+    replicas[0].resume();
+}
+
 /// All replicas are asked for, so it does not matter which one is promoted.
 #[tokio::test]
 async fn f74_one_replica_of_two_is_not_enough_when_two_are_asked_for() {

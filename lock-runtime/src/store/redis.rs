@@ -23,13 +23,11 @@ mod waiter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::Value;
-
 use self::address::{SentinelAddress, Topology};
 use self::answer::{Answer, owned};
 use self::cluster::Cluster;
 use self::connection::Connections;
-use self::line::Line;
+use self::line::{Line, Written};
 use self::requests::Requests;
 use self::script::Script;
 use self::sentinel::Sentinel;
@@ -203,25 +201,25 @@ impl RedisStore {
             return self.servers.prepare().await.map(|()| Vec::new());
         };
         let line = self.servers.line(&first.key).await?;
-        let mut replies = renew_each(&line, leases).await?;
-        for (reply, lease) in replies.iter_mut().zip(leases) {
-            if let Err(error) = reply
+        let mut answers = renew_each(&line, leases).await?;
+        for (answer, lease) in answers.iter_mut().zip(leases) {
+            if let Err(error) = answer
                 && let Some(other) = self.servers.redirected(&lease.key, &line, error).await?
             {
-                *reply = self.renew_on(other, lease).await;
+                *answer = self.renew_on(other, lease).await;
             }
         }
-        Ok(replies.into_iter().map(|reply| owned(&reply?)).collect())
+        Ok(answers)
     }
 
-    async fn renew_on(&self, mut line: Line, lease: &Renewal) -> Result<Value, StoreError> {
+    async fn renew_on(&self, mut line: Line, lease: &Renewal) -> Result<Owned, StoreError> {
         let Renewal { key, token, ttl, .. } = lease;
         let ttl = millis(*ttl);
         let args = [token.as_bytes(), ttl.as_bytes()];
         let mut redirections = 0;
         loop {
             match RENEW.call_replicated(&line, &[key.as_str()], &args).await {
-                Ok((reply, acknowledged)) => return acknowledged.map(|()| reply),
+                Ok(written) => return renewed(written),
                 Err(error) => line = self.elsewhere(key, &line, error, &mut redirections).await?,
             }
         }
@@ -302,18 +300,28 @@ where
     }
 }
 
-/// Renews leases on one server, and gives what it replies to each.
+/// Renews leases on one server, and answers for each.
 pub(super) async fn renew_each(
     line: &Line,
     leases: &[Renewal],
-) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+) -> Result<Vec<Result<Owned, StoreError>>, StoreError> {
     let patience = leases.iter().map(|lease| lease.patience).min().unwrap_or(Duration::MAX);
     let ttls: Vec<String> = leases.iter().map(|lease| millis(lease.ttl)).collect();
     let calls = leases
         .iter()
         .zip(&ttls)
         .map(|(lease, ttl)| (lease.key.as_str(), [lease.token.as_bytes(), ttl.as_bytes()]));
-    RENEW.call_each_replicated(line, calls, patience).await
+    let answers = RENEW.call_each_replicated(line, calls, patience).await?;
+    Ok(answers.into_iter().map(|written| renewed(written?)).collect())
+}
+
+/// What the answer to a renewal means. What is lost is so without any acknowledgement.
+fn renewed((reply, acknowledged): Written) -> Result<Owned, StoreError> {
+    let owned = owned(&reply)?;
+    if owned == Owned::Yes {
+        acknowledged?;
+    }
+    Ok(owned)
 }
 
 /// A duration for Redis, which counts in milliseconds: rounded up, and never zero, because an

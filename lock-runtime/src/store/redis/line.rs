@@ -22,6 +22,10 @@ use crate::{Fence, token};
 /// hole shows nothing else, for hours.
 const MAX_DOUBTS: u32 = 2;
 
+/// The answer to a command that writes, and an error if as many replicas as the manager asks for have not
+/// acknowledged in time what was written.
+pub(super) type Written = (Value, Result<(), StoreError>);
+
 /// One connection to a server, which executes commands in the order in which they are sent.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Line {
@@ -56,12 +60,8 @@ impl Line {
         answer.map_err(fault::sending)
     }
 
-    /// Sends a command that writes, and has it acknowledged by as many replicas as the manager asks
-    /// for. Gives its answer, and an error when they have not acknowledged it in time.
-    pub(super) async fn call_replicated(
-        &self,
-        command: Cmd,
-    ) -> Result<(Value, Result<(), StoreError>), StoreError> {
+    /// Sends a command that writes, and has it acknowledged.
+    pub(super) async fn call_replicated(&self, command: Cmd) -> Result<Written, StoreError> {
         let Some(wait) = self.state.common.wait() else {
             return Ok((self.call(&command).await?, Ok(())));
         };
@@ -76,14 +76,13 @@ impl Line {
         Ok((answer, acknowledged))
     }
 
-    /// Sends commands that write together, and gives the answer of each. When that takes longer than
-    /// `patience`, the line is doubted; the answers are awaited all the same. An answer that is not
-    /// acknowledged by as many replicas as the manager asks for is an error.
+    /// Sends commands that write together, and has them acknowledged. When that takes longer than
+    /// `patience`, the line is doubted; the answers are awaited all the same.
     pub(super) async fn call_each_replicated(
         &self,
         mut commands: Pipeline,
         patience: Duration,
-    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<Written, StoreError>>, StoreError> {
         let wait = self.state.common.wait();
         let waits = wait.is_some();
         if let Some(wait) = wait {
@@ -96,13 +95,13 @@ impl Line {
             self.state.doubts.fetch_add(1, Ordering::Relaxed);
             answers.await?
         };
-        if waits && let Err(error) = self.acknowledged(answers.pop()) {
-            let text = error.to_string();
-            for answer in answers.iter_mut().filter(|answer| answer.is_ok()) {
-                *answer = Err(StoreError::Unknown(text.clone().into()));
-            }
-        }
-        Ok(answers)
+        let acknowledged = if waits { self.acknowledged(answers.pop()) } else { Ok(()) };
+        let missing = acknowledged.err().map(|error| error.to_string());
+        let written = |answer: Result<Value, StoreError>| {
+            let missing = missing.clone().map(|text| StoreError::Unknown(text.into()));
+            Ok((answer?, missing.map_or(Ok(()), Err)))
+        };
+        Ok(answers.into_iter().map(written).collect())
     }
 
     /// Sends commands together and gives the answer of each.

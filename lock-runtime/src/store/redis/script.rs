@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 
 use super::fault;
-use super::line::Line;
+use super::line::{Line, Written};
 use crate::store::StoreError;
 
 /// A script, which names all keys that it uses.
@@ -42,7 +42,7 @@ impl Script {
         line: &Line,
         keys: &[&str],
         args: &[&[u8]],
-    ) -> Result<(Value, Result<(), StoreError>), StoreError> {
+    ) -> Result<Written, StoreError> {
         match line.call_replicated(self.command(line, keys, args)).await {
             Err(error) if fault::is_script_unknown(&error) => {
                 line.call_replicated(self.in_full(keys, args)).await
@@ -58,7 +58,7 @@ impl Script {
         line: &Line,
         calls: impl Iterator<Item = (&'a str, [&'a [u8]; N])> + Clone,
         patience: Duration,
-    ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<Written, StoreError>>, StoreError> {
         let mut commands = Pipeline::new();
         for (key, args) in calls.clone() {
             commands.add_command(self.command(line, &[key], &args[..]));
@@ -66,8 +66,7 @@ impl Script {
         let mut answers = line.call_each_replicated(commands, patience).await?;
         for (answer, (key, args)) in answers.iter_mut().zip(calls) {
             if answer.as_ref().is_err_and(fault::is_script_unknown) {
-                let again = line.call_replicated(self.in_full(&[key], &args)).await;
-                *answer = again.and_then(|(answer, acknowledged)| acknowledged.map(|()| answer));
+                *answer = line.call_replicated(self.in_full(&[key], &args)).await;
             }
         }
         Ok(answers)

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use redis::{ConnectionInfo, Value};
+use redis::ConnectionInfo;
 use tokio::sync::OnceCell;
 
 use super::attempts::Attempt;
@@ -147,15 +147,15 @@ impl Node {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        let replies = renew_each(&line, &leases).await?;
-        let answer = |(reply, lease): (Result<Value, StoreError>, &Renewal)| {
-            let owned = owned(&reply?)?;
+        let answers = renew_each(&line, &leases).await?;
+        let answer = |(answer, lease): (Result<Owned, StoreError>, &Renewal)| {
+            let owned = answer?;
             if owned == Owned::Yes {
                 identity.check_age(lease.ttl)?;
             }
             Ok(owned)
         };
-        Ok(replies.into_iter().zip(&*leases).map(answer).collect())
+        Ok(answers.into_iter().zip(&*leases).map(answer).collect())
     }
 
     /// Gives a vote back. Sent on the line `before`, where a question was sent whose answer is missing, it
