@@ -126,6 +126,16 @@ impl Cluster {
         &self.nodes
     }
 
+    /// Starts a node again that was killed, with the same port. It becomes a replica if another one has
+    /// its slots by now.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub async fn restart(&mut self, node: usize) {
+        self.nodes[node].restart().await;
+    }
+
     /// The node that serves a key, as the others of them see it.
     ///
     /// # Panics

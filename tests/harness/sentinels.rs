@@ -1,5 +1,6 @@
 //! A master with replicas, and sentinels, of the test's own.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, FromRedisValue, cmd};
@@ -80,7 +81,8 @@ impl Sentinels {
         all
     }
 
-    /// Waits until all sentinels know all the others, and all servers are up to date.
+    /// Waits until all sentinels know all the others and none is about to replace the master, and all
+    /// servers are up to date.
     ///
     /// # Panics
     ///
@@ -91,7 +93,11 @@ impl Sentinels {
         eventually("the sentinels know all", LIMIT, async || {
             for sentinel in &self.watchers {
                 let info: String = ask(sentinel, &["INFO", "sentinel"]).await.unwrap_or_default();
-                if !info.contains(&known) {
+                let question = ["SENTINEL", "MASTER", &self.service];
+                let master: BTreeMap<String, String> =
+                    ask(sentinel, &question).await.unwrap_or_default();
+                let is_calm = master.get("flags").is_some_and(|flags| flags == "master");
+                if !info.contains(&known) || !is_calm {
                     return false;
                 }
             }
@@ -118,6 +124,16 @@ impl Sentinels {
     #[must_use]
     pub fn servers(&self) -> &[Server] {
         &self.servers
+    }
+
+    /// Starts a server again that was killed, with the same port. The sentinels make it a replica if
+    /// another one is the master by now.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub async fn restart(&mut self, server: usize) {
+        self.servers[server].restart().await;
     }
 
     /// The server that most sentinels call the master.

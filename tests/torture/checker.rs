@@ -19,9 +19,12 @@ use claims::Claim;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) ttl: Duration,
-    /// Whether the server forgot its locks now and then. Two claims may overlap then, until the
-    /// first holder hears of it.
+    /// Whether locks could be forgotten, by a server without a memory or in a failover. Two claims may
+    /// overlap then, until the first holder hears of it.
     pub(crate) amnesia: bool,
+    /// Whether a server could go on for a moment after another one had taken over. Then the fences of
+    /// its grants are smaller, and the resource turns their holders away.
+    pub(crate) successors: bool,
 }
 
 /// What became of the promises.
@@ -71,7 +74,7 @@ pub(crate) fn check(history: &[Entry], rules: &Rules) -> Verdict {
         overlaps += found.len();
         violations.extend(found);
     }
-    violations.extend(grants::check(history));
+    violations.extend(grants::check(history, rules));
     let (refused, found) = accesses::check(history, &claims);
     violations.extend(found);
     violations.extend(keys::check(history, &claims, rules.ttl));

@@ -25,8 +25,10 @@ const TASKS: u64 = 2;
 /// How a client process is started.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
-    /// The server, as this client reaches it
+    /// The server or servers, as this client reaches them
     pub(crate) url: String,
+    /// How many replicas have to acknowledge each grant
+    pub(crate) replicas: u32,
     /// The folder of the history and of the resource's socket
     pub(crate) dir: PathBuf,
     /// Which client this is
@@ -41,8 +43,8 @@ impl Options {
     /// This program, as a client.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env::current_exe().expect("this program has a path"));
-        let Self { url, dir, client, life, seed } = self;
-        command.args(["client", url]).arg(dir);
+        let Self { url, replicas, dir, client, life, seed } = self;
+        command.args(["client", url, &replicas.to_string()]).arg(dir);
         command.args([client.to_string(), life.to_string(), seed.to_string()]);
         command
     }
@@ -60,7 +62,7 @@ pub(crate) struct Client {
 /// Takes locks until the clients are told to stop.
 pub(crate) async fn run(options: Options) {
     let log = Log::create(&options.dir, &format!("client-{}-{}", options.client, options.life));
-    let locks = connect(&options.url).await;
+    let locks = connect(&options).await;
     let mut random = Rng::with_seed(options.seed);
     let client = Arc::new(Client { locks, log, options, turns: AtomicU32::new(0) });
     let mut tasks = JoinSet::new();
@@ -71,9 +73,10 @@ pub(crate) async fn run(options: Options) {
     client.locks.shutdown().await;
 }
 
-async fn connect(url: &str) -> LockManager {
+async fn connect(options: &Options) -> LockManager {
     loop {
-        match LockManager::connect(url).await {
+        let builder = LockManager::builder().replicas(options.replicas);
+        match builder.connect(&options.url).await {
             Ok(locks) => return locks,
             Err(_) => sleep(Duration::from_millis(50)).await,
         }

@@ -1,9 +1,10 @@
-//! What befalls clients, network and server, and when: all of it follows from the seed.
+//! What befalls clients, network and servers, and when: all of it follows from the seed.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::topology::Topology;
 use crate::{CLIENTS, millis};
 
 /// A fault, with how long it lasts.
@@ -14,6 +15,8 @@ pub(crate) enum Fault {
     /// One client stands still while an answer is on its way, and finds it when it goes on.
     Freeze(Duration),
     Server(ServerFault),
+    /// What befalls some servers of several; the number says which.
+    Group(usize, GroupFault),
 }
 
 /// What befalls the process of one client.
@@ -73,9 +76,29 @@ pub(crate) enum ServerFault {
     Flush,
 }
 
+/// What befalls servers of which others can take the place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum GroupFault {
+    /// Those in charge stand still, perhaps for so long that others take over.
+    Stop(Duration),
+    /// They are killed, and started anew some time after others have taken over, without their data.
+    Kill(Duration),
+    /// They answer later, perhaps so late that others take over.
+    Pause(Duration),
+    /// Another one takes over, though all is well.
+    FailOver,
+    /// A slot is moved to another one, which takes a while.
+    Move(Duration),
+    /// All close their connections, of clients of one type.
+    Disconnect(&'static str),
+    /// All forget their scripts.
+    ForgetScripts,
+}
+
 impl Fault {
-    pub(crate) fn is_of_server(self) -> bool {
-        matches!(self, Self::Server(_))
+    /// Whether it befalls one client, and none of the servers.
+    pub(crate) fn is_of_client(self) -> bool {
+        matches!(self, Self::Process(_) | Self::Network(_) | Self::Freeze(_))
     }
 }
 
@@ -84,7 +107,7 @@ impl Fault {
 pub(crate) struct Planned {
     /// The pause before it.
     pub(crate) after: Duration,
-    /// The client that it concerns, if it is none of the server.
+    /// The client that it concerns, if it concerns one.
     pub(crate) client: usize,
     pub(crate) fault: Fault,
 }
@@ -93,12 +116,13 @@ pub(crate) struct Planned {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     random: Rng,
+    topology: Topology,
     amnesia: bool,
 }
 
 impl Schedule {
-    pub(crate) fn new(seed: u64, amnesia: bool) -> Self {
-        Self { random: Rng::with_seed(seed), amnesia }
+    pub(crate) fn new(seed: u64, topology: Topology, amnesia: bool) -> Self {
+        Self { random: Rng::with_seed(seed), topology, amnesia }
     }
 }
 
@@ -110,6 +134,7 @@ impl Iterator for Schedule {
         let after = millis(random.u64(100..700));
         let client = random.usize(..CLIENTS);
         let fault = match random.u8(..10) {
+            _ if self.topology != Topology::Server => several(self.topology, random),
             0..2 => Fault::Process(process_fault(random)),
             2..5 => Fault::Network(network_fault(random)),
             5 => Fault::Freeze(millis(random.u64(100..2_500))),
@@ -118,6 +143,29 @@ impl Iterator for Schedule {
         };
         Some(Planned { after, client, fault })
     }
+}
+
+/// A fault where several servers keep the locks. The network is left alone: servers tell clients where
+/// others are, and nothing stands between.
+fn several(topology: Topology, random: &mut Rng) -> Fault {
+    if random.u8(..10) < 4 {
+        return Fault::Process(process_fault(random));
+    }
+    let duration = millis(random.u64(100..1_500));
+    let fault = match random.u8(..10) {
+        0..2 => GroupFault::Disconnect("normal"),
+        2 => GroupFault::Disconnect("pubsub"),
+        3 => GroupFault::ForgetScripts,
+        4..6 => GroupFault::Pause(duration),
+        6 => GroupFault::Kill(duration),
+        7 => GroupFault::Stop(2 * duration),
+        other => match topology {
+            Topology::Cluster if other == 8 => GroupFault::Move(duration / 2),
+            Topology::Sentinel | Topology::Replicas | Topology::Cluster => GroupFault::FailOver,
+            Topology::Server | Topology::Redlock => GroupFault::Kill(duration),
+        },
+    };
+    Fault::Group(random.usize(..100), fault)
 }
 
 fn process_fault(random: &mut Rng) -> ProcessFault {

@@ -41,11 +41,12 @@ pub(crate) enum Event {
     Confirmed { attempt: Attempt, key: Key, value: u64 },
     /// The resource was read or, with a value, written; or not, because the fence was too old.
     Accessed { attempt: Attempt, key: Key, fence: u64, write: Option<u64>, accepted: bool },
-    /// A fault begins, of the server or of one client.
+    /// A fault begins; of the server, if nothing may be granted while it lasts.
     Faulty { fault: usize, what: String, of_server: bool },
     /// It is over.
     Healed { fault: usize },
-    /// The server says, to a question of the instant `sent`, who holds a lock and for how long.
+    /// The server that has the say, or most of the servers, say to a question of the instant `sent` who
+    /// holds a lock and for how long.
     Seen { sent: Duration, key: Key, holder: Option<Holder> },
     /// The clients are told to end; grants may end as well.
     Stopped,

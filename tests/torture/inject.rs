@@ -157,7 +157,7 @@ async fn has_failed_to_save(redis: &mut MultiplexedConnection) -> bool {
 }
 
 /// Runs a command whose arguments have no spaces.
-async fn run(redis: &mut MultiplexedConnection, command: &str) {
+pub(crate) async fn run(redis: &mut MultiplexedConnection, command: &str) {
     let (name, args) = command.split_once(' ').unwrap_or((command, ""));
     let args: Vec<&str> = args.split_whitespace().collect();
     let done = redis::cmd(name).arg(&args).exec_async(redis).await;

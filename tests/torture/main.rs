@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p torture -- --seconds 60 --seed 7` prints one line, and fails if a lock
 //! did not do what it promises. With `--amnesia`, the server also forgets its locks now and then:
-//! then two clients may hold one for a while, and the fences alone keep them apart.
+//! then two clients may hold one for a while, and the fences alone keep them apart. `--topology` has
+//! several servers keep the locks, and befalls those.
 
 mod arena;
 mod checker;
@@ -11,7 +12,9 @@ mod client;
 mod faults;
 mod history;
 mod inject;
+mod look;
 mod resource;
+mod topology;
 mod turn;
 
 use std::path::Path;
@@ -21,12 +24,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use tempfile::TempDir;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::sleep;
 
 use arena::Arena;
 use checker::Rules;
 use faults::Schedule;
+use topology::Topology;
 
 const CLIENTS: usize = 8;
 const KEYS: usize = 4;
@@ -47,8 +51,11 @@ struct Args {
     /// What all random choices depend on; a random one by default
     #[arg(long, default_value_t = fastrand::u64(..10_000))]
     seed: u64,
+    /// What keeps the locks
+    #[arg(long, value_enum, default_value_t = Topology::Server)]
+    topology: Topology,
     /// The server forgets its locks now and then
-    #[arg(long)]
+    #[arg(long, conflicts_with = "topology")]
     amnesia: bool,
     #[command(subcommand)]
     part: Option<Part>,
@@ -70,31 +77,37 @@ async fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let dir = TempDir::with_prefix("torture-").expect("a folder can be made");
-    torture(&args, dir.path()).await;
+    // What waits with async closures is bound to its thread.
+    LocalSet::new().run_until(torture(&args, dir.path())).await;
 
-    let rules = Rules { ttl: TTL, amnesia: args.amnesia };
+    let successors = args.topology.forgets();
+    let rules = Rules { ttl: TTL, amnesia: args.amnesia || successors, successors };
     let verdict = checker::check(&history::read(dir.path()), &rules);
     let violations = &verdict.violations;
     if !violations.is_empty() {
         violations.iter().take(SHOWN).for_each(|violation| eprintln!("{violation}"));
         eprintln!("{} violations; the history is in {}", violations.len(), dir.keep().display());
     }
-    println!("seed {}, {} s: {verdict}", args.seed, args.seconds);
+    let topology = match args.topology {
+        Topology::Server => String::new(),
+        other => format!(", {other}"),
+    };
+    println!("seed {}, {} s{topology}: {verdict}", args.seed, args.seconds);
     ExitCode::from(u8::from(!violations.is_empty()))
 }
 
 /// Runs everything and leaves the history in `dir`.
 async fn torture(args: &Args, dir: &Path) {
-    let arena = Arc::new(Arena::start(dir, args.seed, args.amnesia).await);
+    let arena = Arc::new(Arena::start(dir, args.seed, args.topology, args.amnesia).await);
     let watch = tokio::spawn(Arc::clone(&arena).watch());
     let end = Instant::now() + Duration::from_secs(args.seconds);
     let mut faults = JoinSet::new();
-    for (number, planned) in Schedule::new(args.seed, args.amnesia).enumerate() {
+    for (number, planned) in Schedule::new(args.seed, args.topology, args.amnesia).enumerate() {
         sleep(planned.after).await;
         if Instant::now() >= end {
             break;
         }
-        faults.spawn(Arc::clone(&arena).inject(number, planned));
+        faults.spawn_local(Arc::clone(&arena).inject(number, planned));
         if number % BETWEEN_QUIET == BETWEEN_QUIET - 1 {
             over(&mut faults).await;
             arena.rest().await;

@@ -2,20 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kind, Violation};
+use super::{Kind, Rules, Violation};
 use crate::history::{Entry, Event};
 
 /// A grant that was asked for after another one was seen has the greater fence. Two that were asked
-/// for at the same time have different ones.
-pub(super) fn check(history: &[Entry]) -> Vec<Violation> {
+/// for at the same time have different ones. One that was asked for during a fault may be a grant of
+/// a server that is out of office.
+pub(super) fn check(history: &[Entry], rules: &Rules) -> Vec<Violation> {
+    let mut faults = 0;
     let mut greatest = BTreeMap::new();
     let mut before = BTreeMap::new();
     let mut known = BTreeSet::new();
     let mut violations = Vec::new();
     for &Entry { at, ref event } in history {
         match *event {
+            Event::Faulty { .. } => faults += 1,
+            Event::Healed { .. } => faults -= 1,
             Event::Asked { attempt, key } => {
-                before.insert(attempt, greatest.get(&key).copied().unwrap_or(0));
+                let greatest = greatest.get(&key).copied().unwrap_or(0);
+                let least = if rules.successors && faults > 0 { 0 } else { greatest };
+                before.insert(attempt, least);
             }
             Event::Granted { attempt, key, fence, .. } => {
                 let least = before.remove(&attempt).unwrap_or(0);

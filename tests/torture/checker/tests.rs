@@ -78,8 +78,18 @@ fn healed(time: u64, fault: usize) -> Entry {
 }
 
 fn verdict(history: &[Entry], amnesia: bool) -> Verdict {
+    verdict_by(history, &Rules { ttl: TTL, amnesia, successors: false })
+}
+
+fn verdict_by(history: &[Entry], rules: &Rules) -> Verdict {
     assert!(history.is_sorted_by_key(|entry| entry.at), "the test itself is wrong");
-    check(history, &Rules { ttl: TTL, amnesia })
+    check(history, rules)
+}
+
+/// What is wrong with a history in which servers took over from others.
+fn wrongs_of_successors(history: &[Entry]) -> Vec<Kind> {
+    let verdict = verdict_by(history, &Rules { ttl: TTL, amnesia: true, successors: true });
+    verdict.violations.iter().map(|violation| violation.kind).collect()
 }
 
 /// What is wrong with a history.
@@ -157,6 +167,33 @@ mod bad {
     fn a_fence_that_is_smaller_than_an_earlier_one() {
         let history = [granted(0, A, 7, 930), ended(10, A), asked(11, B), granted(20, B, 6, 950)];
         assert_eq!(wrongs(&history), [Kind::Fence]);
+    }
+
+    #[test]
+    fn a_smaller_fence_after_a_failover() {
+        let history = [
+            faulty(0, 0, false),
+            granted(1, A, 7, 931),
+            ended(2, A),
+            healed(3, 0),
+            asked(4, B),
+            faulty(5, 1, false),
+            granted(6, B, 6, 936),
+        ];
+        assert_eq!(wrongs_of_successors(&history), [Kind::Fence]);
+    }
+
+    #[test]
+    fn a_late_access_after_a_failover_that_is_accepted() {
+        let history = [
+            faulty(0, 0, false),
+            granted(1, A, 7, 931),
+            reads(2, A, 7),
+            asked(3, B),
+            granted(4, B, 6, 934),
+            writes(5, B, 6, 1),
+        ];
+        assert_eq!(wrongs_of_successors(&history), [Kind::Fence]);
     }
 
     #[test]
@@ -443,6 +480,20 @@ mod good {
             ended(400, life(1)),
             at(20_000, Event::Stopped),
         ]);
+    }
+
+    #[test]
+    fn a_grant_of_a_master_after_another_one_has_taken_over() {
+        let history = [
+            faulty(0, 0, false),
+            granted(1, A, 7, 931),
+            reads(2, A, 7),
+            asked(3, B),
+            granted(4, B, 6, 934),
+            is_refused(5, B, 6, 1),
+            healed(6, 0),
+        ];
+        assert_eq!(wrongs_of_successors(&history), []);
     }
 
     #[test]
