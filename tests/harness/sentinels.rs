@@ -88,20 +88,21 @@ impl Sentinels {
     ///
     /// If that takes longer than 30 seconds.
     pub async fn well(&self) {
-        let known = format!("status=ok,address={}", self.master().await.addr());
-        let known = format!("{known},slaves={REPLICAS},sentinels={SENTINELS}");
         eventually("the sentinels know all", LIMIT, async || {
+            let master = self.master().await;
+            let known = format!("status=ok,address={}", master.addr());
+            let known = format!("{known},slaves={REPLICAS},sentinels={SENTINELS}");
             for sentinel in &self.watchers {
                 let info: String = ask(sentinel, &["INFO", "sentinel"]).await.unwrap_or_default();
                 let question = ["SENTINEL", "MASTER", &self.service];
-                let master: BTreeMap<String, String> =
+                let details: BTreeMap<String, String> =
                     ask(sentinel, &question).await.unwrap_or_default();
-                let is_calm = master.get("flags").is_some_and(|flags| flags == "master");
+                let is_calm = details.get("flags").is_some_and(|flags| !flags.contains("failover"));
                 if !info.contains(&known) || !is_calm {
                     return false;
                 }
             }
-            self.master().await.is_replicated(REPLICAS).await
+            master.is_replicated(REPLICAS).await
         })
         .await;
     }

@@ -78,7 +78,7 @@ pub(crate) fn check(history: &[Entry], rules: &Rules) -> Verdict {
     let (refused, found) = accesses::check(history, &claims);
     violations.extend(found);
     violations.extend(keys::check(history, &claims, rules.ttl));
-    let (longest_outage, found) = outages::check(history, &claims);
+    let (longest_outage, found) = outages::check(history, &claims, rules);
     violations.extend(found);
     violations.sort_by_key(|violation| violation.at);
 

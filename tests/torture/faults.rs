@@ -81,7 +81,8 @@ pub(crate) enum ServerFault {
 pub(crate) enum GroupFault {
     /// Those in charge stand still, perhaps for so long that others take over.
     Stop(Duration),
-    /// They are killed, and started anew some time after others have taken over, without their data.
+    /// They are killed, and started anew some time after others have taken over, without their data; of
+    /// independent ones, two others as well.
     Kill(Duration),
     /// They answer later, perhaps so late that others take over.
     Pause(Duration),

@@ -180,14 +180,14 @@ mod tests {
         rule.holder(&answers, NOW)
     }
 
-    fn held(token: &str, left: u64) -> Option<Holder> {
-        Some(Holder { token: token.to_owned(), left: Some(millis(left)) })
+    fn held(token: &str, left: u64) -> Holder {
+        Holder { token: token.to_owned(), left: Some(millis(left)) }
     }
 
     #[test]
     fn the_only_master_tells_who_holds_a_lock() {
         let rule = Rule::TheMaster;
-        assert_eq!(holder(rule, &[None, Some(kept("a", 7)), None]), Ok(held("a", 7)));
+        assert_eq!(holder(rule, &[None, Some(kept("a", 7)), None]), Ok(Some(held("a", 7))));
         assert_eq!(holder(rule, &[Some(free()), None]), Ok(None));
         assert_eq!(holder(rule, &[None, None]), Err(NotKnown));
         assert_eq!(holder(rule, &[Some(free()), Some(kept("a", 7))]), Err(NotKnown));
@@ -203,13 +203,13 @@ mod tests {
             };
             tokens.chars().enumerate().map(vote).collect()
         };
-        assert_eq!(holder(MOST, &votes("aaaaa")), Ok(held("a", 30)));
-        assert_eq!(holder(MOST, &votes("aabba")), Ok(held("a", 10)));
+        assert_eq!(holder(MOST, &votes("aaaaa")), Ok(Some(held("a", 30))));
+        assert_eq!(holder(MOST, &votes("aabba")), Ok(Some(held("a", 10))));
         assert_eq!(holder(MOST, &votes("aabb-")), Ok(None));
         assert_eq!(holder(MOST, &votes("-----")), Ok(None));
         // Who is silent may keep it for longer than those that are not.
-        assert_eq!(holder(MOST, &votes("aaa??")), Ok(held("a", 30)));
-        assert_eq!(holder(MOST, &votes("aaaa?")), Ok(held("a", 30)));
+        assert_eq!(holder(MOST, &votes("aaa??")), Ok(Some(held("a", 30))));
+        assert_eq!(holder(MOST, &votes("aaaa?")), Ok(Some(held("a", 30))));
         assert_eq!(holder(MOST, &votes("aa??-")), Err(NotKnown));
         assert_eq!(holder(MOST, &votes("-a-?-")), Ok(None));
         assert_eq!(holder(MOST, &votes("???--")), Err(NotKnown));

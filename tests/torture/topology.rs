@@ -55,7 +55,7 @@ impl Topology {
             Fault::Group(_, fault) => match self {
                 Self::Server | Self::Replicas => true,
                 Self::Sentinel | Self::Cluster => matches!(fault, GroupFault::Pause(_)),
-                Self::Redlock => false,
+                Self::Redlock => matches!(fault, GroupFault::Kill(_)),
             },
         }
     }
@@ -157,8 +157,14 @@ impl Servers {
                 }
                 self.taken_over(number, &victims).await;
                 sleep(duration).await;
-                for victim in victims {
+                for &victim in &victims {
                     self.restart(victim).await;
+                }
+                if let Self::Independent(servers) = self {
+                    // So most of them have forgotten what they granted, all in the time of a lease.
+                    for victim in victims {
+                        servers[(victim + 2) % VOTERS].restart().await;
+                    }
                 }
             }
             GroupFault::Pause(duration) => {

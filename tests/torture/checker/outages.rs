@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Claim, Kind, Violation};
+use super::{Claim, Kind, Rules, Violation};
 use crate::history::{Attempt, Entry, Event, Key};
 
 /// More than any outage should take.
 const LIMIT: Duration = Duration::from_secs(10);
+/// More than another server should need to take over, which is part of an outage then.
+const SUCCESSION: Duration = Duration::from_secs(5);
 
 /// What is known of one lock.
 #[derive(Debug, Default)]
@@ -20,16 +22,22 @@ struct Lock {
 }
 
 /// What was found so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Outages {
+    limit: Duration,
     longest: Duration,
     violations: Vec<Violation>,
 }
 
 /// The longest time for which a lock was wanted and free, and the server well, without a grant; and
 /// all such times that are too long.
-pub(super) fn check(history: &[Entry], claims: &[Claim]) -> (Duration, Vec<Violation>) {
-    let mut outages = Outages::default();
+pub(super) fn check(
+    history: &[Entry],
+    claims: &[Claim],
+    rules: &Rules,
+) -> (Duration, Vec<Violation>) {
+    let limit = if rules.successors { LIMIT + SUCCESSION } else { LIMIT };
+    let mut outages = Outages { limit, longest: Duration::ZERO, violations: Vec::new() };
     let mut locks: BTreeMap<Key, Lock> = BTreeMap::new();
     let mut faults = BTreeSet::new();
     // Since when the server has been well, if it is.
@@ -85,7 +93,7 @@ impl Outages {
         let Some((wanted, well)) = lock.wanted.zip(well) else { return };
         let outage = at.saturating_sub(wanted.max(lock.free).max(well));
         self.longest = self.longest.max(outage);
-        if outage > LIMIT {
+        if outage > self.limit {
             let text = format!("lock {key} was granted to nobody for {outage:.1?}");
             self.violations.push(Violation { at, kind: Kind::Outage, text });
         }
