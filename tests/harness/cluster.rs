@@ -1,7 +1,7 @@
 //! A Redis Cluster of the test's own.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
@@ -12,6 +12,9 @@ use crate::{Network, Server, ServerBuilder, eventually};
 const LIMIT: Duration = Duration::from_secs(30);
 /// For an answer of a node that may stand still or be cut off.
 const GLANCE: Duration = Duration::from_millis(250);
+/// A planned failover is given up after five seconds, as when the others have voted on the same servers
+/// just before.
+const ORDER: Duration = Duration::from_secs(6);
 const SLOTS: u16 = 16_384;
 const MASTERS: usize = 3;
 
@@ -176,7 +179,13 @@ impl Cluster {
     pub async fn fail_over(&self, replica: usize, how: &str) {
         let command = format!("CLUSTER FAILOVER {how}");
         self.run(replica, command.trim_end()).await;
+        let mut ordered = Instant::now();
         eventually("the replica is the master", LIMIT, async || {
+            if ordered.elapsed() > ORDER {
+                ordered = Instant::now();
+                // Refused if it has become the master meanwhile.
+                let _ = self.try_run(replica, command.trim_end()).await;
+            }
             let role: String = self.ask(replica, "INFO replication").await;
             role.contains("role:master")
         })
