@@ -80,7 +80,7 @@ impl RedisStore {
                 let SentinelAddress { sentinels, service, .. } = &*address;
                 let name = address::names("redis-sentinel", sentinels);
                 let name = format!("{name}/{service}");
-                (name, one(Place::Sentinel(Sentinel::new(*address, timeout).into())))
+                (name, one(Place::Sentinel(Sentinel::new(*address, Arc::clone(&common)).into())))
             }
             Topology::Cluster(seeds) => {
                 let name = address::names("redis-cluster", &seeds);

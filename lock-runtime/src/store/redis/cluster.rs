@@ -202,7 +202,7 @@ impl Cluster {
         addresses.sort_unstable();
         addresses.dedup();
         let ask = |address: &String| ask(address.clone(), self.node(address));
-        let (answers, errors) = survey(addresses.iter().map(ask)).await;
+        let (answers, errors) = survey(addresses.iter().map(ask), addresses.len() / 2 + 1).await;
         // Who is cut off from the others knows an older epoch.
         let Some((_, ranges)) = answers.into_iter().max_by_key(|(epoch, _)| *epoch) else {
             let nobody = || StoreError::NotExecuted("no server of the cluster answers".into());

@@ -50,20 +50,6 @@ impl Connections {
     fn by_runtime(&self) -> MutexGuard<'_, Vec<(runtime::Id, Arc<Connection>)>> {
         self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Leaves the lines to servers that are the master no more, and has those ask again who wait there.
-    pub(super) fn leave(&self, is_left: impl Fn(&str) -> bool) {
-        let requests = self.server.common().requests.upgrade().unwrap_or_default();
-        for (_, connection) in &*self.by_runtime() {
-            let line = connection.current_line();
-            let Some(line) = line.filter(|line| line.is_good() && is_left(line.address())) else {
-                continue;
-            };
-            tracing::info!(server = line.address(), "left, because it is the master no more");
-            line.state.left.store(true, Ordering::Release);
-            requests.disconnected(|theirs| Arc::ptr_eq(&theirs.state, &line.state));
-        }
-    }
 }
 
 /// The connection of one runtime. A broken line is replaced when it is needed next.

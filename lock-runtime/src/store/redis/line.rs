@@ -157,7 +157,12 @@ impl Line {
 
     /// Whether it has ended or was left; what is sent on it now is not executed, or does not count.
     pub(in crate::store) fn is_broken(&self) -> bool {
-        self.state.broken.load(Ordering::Acquire) || self.state.left.load(Ordering::Acquire)
+        self.state.broken.load(Ordering::Acquire) || self.is_left()
+    }
+
+    /// Whether its server is the master no more, because there was a later failover.
+    pub(super) fn is_left(&self) -> bool {
+        self.state.is_left()
     }
 
     /// Whether it leads to a server that answers, as far as anybody knows.
@@ -177,7 +182,7 @@ impl Line {
 
     /// The epoch in which its server became the master, for [fences](crate::fence).
     pub(super) fn epoch(&self) -> &str {
-        &self.state.epoch
+        &self.state.epoch_text
     }
 
     /// The greatest number of a fence counter that was seen on it: 0 on a new one, which may lead to
@@ -207,10 +212,9 @@ impl Line {
 pub(in crate::store) struct LineState {
     pub(super) common: Arc<Common>,
     address: String,
-    epoch: String,
+    epoch: u64,
+    epoch_text: String,
     pub(super) broken: AtomicBool,
-    /// Whether its server is the master no more.
-    pub(super) left: AtomicBool,
     /// Answers that have been missing since the last one that came.
     doubts: AtomicU32,
     last_fences: Mutex<BTreeMap<u16, u64>>,
@@ -226,7 +230,7 @@ impl LineState {
     pub(super) fn new(
         common: &Arc<Common>,
         address: String,
-        epoch: String,
+        epoch: u64,
         protocol: ProtocolVersion,
     ) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -234,9 +238,23 @@ impl LineState {
         let inbox = format!("{}:{number}", token::process_name());
         let resp3 = protocol.supports_resp3();
         let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
-        let (broken, left, doubts, last_fences, called) = Default::default();
-        let (common, deaf) = (Arc::clone(common), OnceCell::new_with(deaf));
-        Self { common, address, epoch, broken, left, doubts, last_fences, called, inbox, deaf }
+        let (broken, doubts, last_fences, called) = Default::default();
+        Self {
+            common: Arc::clone(common),
+            address,
+            epoch,
+            epoch_text: epoch.to_string(),
+            broken,
+            doubts,
+            last_fences,
+            called,
+            inbox,
+            deaf: OnceCell::new_with(deaf),
+        }
+    }
+
+    fn is_left(&self) -> bool {
+        self.epoch < self.common.newest_epoch.load(Ordering::Acquire)
     }
 
     fn last_fences(&self) -> MutexGuard<'_, BTreeMap<u16, u64>> {
@@ -255,7 +273,7 @@ impl LineState {
 
     /// An answer of a server that is the master no more does not count, whatever it says.
     fn check_left(&self) -> Result<(), StoreError> {
-        if self.left.load(Ordering::Acquire) {
+        if self.is_left() {
             let Self { address, .. } = self;
             return Err(StoreError::Disconnected(
                 format!("{address} is the master no more").into(),

@@ -1,7 +1,7 @@
 //! The master of a service, as the sentinels know it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::address::{self, SentinelAddress};
-use super::connection::Connections;
 use super::fault::ConnectError;
+use super::line::Line;
+use super::server::Common;
 use super::survey::survey;
 
 /// The channel on which a sentinel says that a service has another master.
@@ -29,9 +30,7 @@ const PULSE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(in crate::store) struct Sentinel {
     address: SentinelAddress,
-    timeout: Duration,
-    /// The greatest configuration epoch that was heard of.
-    newest: AtomicU64,
+    common: Arc<Common>,
 }
 
 /// The answer of one sentinel.
@@ -44,8 +43,8 @@ struct Master {
 }
 
 impl Sentinel {
-    pub(super) fn new(address: SentinelAddress, timeout: Duration) -> Self {
-        Self { address, timeout, newest: AtomicU64::new(0) }
+    pub(super) fn new(address: SentinelAddress, common: Arc<Common>) -> Self {
+        Self { address, common }
     }
 
     /// How to connect to the master; the address is not its own.
@@ -53,59 +52,72 @@ impl Sentinel {
         &self.address.master
     }
 
-    /// How to connect to the master, and its epoch: what the sentinel knows that knows the latest
-    /// failover, of those that answer first.
+    /// How to connect to the master, and its epoch.
     pub(super) async fn master(&self) -> Result<(ConnectionInfo, u64), ConnectError> {
-        let SentinelAddress { sentinels, service, master } = &self.address;
+        let all = self.address.sentinels.len();
+        let newest = &self.common.newest_epoch;
+        for enough in [all / 2 + 1, all] {
+            let known = newest.load(Ordering::Acquire);
+            let (Master { host, port, epoch }, answers) = self.ask(enough).await?;
+            // A few may not have heard of the last failover; all of them may have been set up anew.
+            let is_current = if epoch >= known {
+                newest.fetch_max(epoch, Ordering::AcqRel) <= epoch
+            } else {
+                answers == all
+                    && newest
+                        .compare_exchange(known, epoch, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok()
+            };
+            if is_current {
+                return Ok((address::at(&self.address.master, &host, port), epoch));
+            }
+        }
+        Err(ConnectError::NoMaster("the sentinels that answer know an older master".into()))
+    }
+
+    /// What the sentinel knows that knows the latest failover, of the first ones to answer, and how many
+    /// have answered.
+    async fn ask(&self, enough: usize) -> Result<(Master, usize), ConnectError> {
+        let SentinelAddress { sentinels, service, .. } = &self.address;
         let ask = |sentinel: &ConnectionInfo| {
-            let (sentinel, service, timeout) = (sentinel.clone(), service.clone(), self.timeout);
+            let (sentinel, service, timeout) =
+                (sentinel.clone(), service.clone(), self.common.timeout);
             async move {
                 let connection = connect(&sentinel, AsyncConnectionConfig::new(), timeout).await?;
                 ask(connection, &service).await
             }
         };
-        let (answers, errors) = survey(sentinels.iter().map(ask)).await;
-        let by_majority = answers.len() > sentinels.len() / 2;
+        let (answers, errors) = survey(sentinels.iter().map(ask), enough).await;
+        let count = answers.len();
         let is_known = answers.is_empty() || answers.iter().any(Option::is_some);
-        let Some(found) = answers.into_iter().flatten().max_by_key(|master| master.epoch) else {
-            let error =
-                errors.into_iter().next().map_or_else(String::new, |error| format!(": {error}"));
-            return Err(if is_known {
-                ConnectError::NoMaster(format!("no sentinel answers{error}"))
-            } else {
-                ConnectError::NoService(format!(
-                    "the sentinels know no service `{service}`; its name stands behind the hosts of the URL"
-                ))
-            });
-        };
-        // Alone, it may be one that was cut off before the last failover.
-        if !by_majority && found.epoch < self.newest.load(Ordering::Relaxed) {
-            let why = "fewer than half of the sentinels answer, and they know an older master";
-            return Err(ConnectError::NoMaster(why.into()));
+        if let Some(found) = answers.into_iter().flatten().max_by_key(|master| master.epoch) {
+            return Ok((found, count));
         }
-        self.newest.store(found.epoch, Ordering::Relaxed);
-        Ok((address::at(master, &found.host, found.port), found.epoch))
+        let error =
+            errors.into_iter().next().map_or_else(String::new, |error| format!(": {error}"));
+        Err(if is_known {
+            ConnectError::NoMaster(format!("no sentinel answers{error}"))
+        } else {
+            ConnectError::NoService(format!(
+                "the sentinels know no service `{service}`; its name stands behind the hosts of the URL"
+            ))
+        })
     }
 
     /// Leaves a master at once when a sentinel says that there is another, on the runtime that this is
-    /// called on and as long as it or `connections` live.
-    pub(super) fn follow(&self, connections: &Arc<Connections>) {
+    /// called on and as long as it or the manager lives.
+    pub(super) fn follow(&self) {
         for sentinel in &self.address.sentinels {
             let (sentinel, service) = (sentinel.clone(), self.address.service.clone());
-            let (connections, timeout) = (Arc::downgrade(connections), self.timeout);
+            let (common, timeout) = (Arc::downgrade(&self.common), self.common.timeout);
             tokio::spawn(async move {
-                while connections.strong_count() > 0 {
+                while common.strong_count() > 0 {
                     // What went wrong does not matter: there are others, and it is tried again.
-                    let _ = listen(&sentinel, &service, timeout, &connections).await;
+                    let _ = listen(&sentinel, &service, timeout, &common).await;
                     sleep(PAUSE).await;
                 }
             });
         }
-    }
-
-    /// Whether there was a later failover than that of a master.
-    fn is_behind(&self, master: &Master) -> bool {
-        master.epoch > self.newest.load(Ordering::Relaxed)
     }
 }
 
@@ -136,7 +148,7 @@ async fn listen(
     sentinel: &ConnectionInfo,
     service: &str,
     limit: Duration,
-    connections: &Weak<Connections>,
+    common: &Weak<Common>,
 ) -> Result<(), RedisError> {
     let (events, mut heard) = mpsc::unbounded_channel();
     let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
@@ -152,26 +164,29 @@ async fn listen(
     let mut connection = connect(sentinel, config, limit).await?;
     connection.subscribe(SWITCH).await?;
     // It may have been said before somebody listened.
-    if let Some(master) = ask(connection.clone(), service).await?
-        && let Some(connections) = connections.upgrade()
-        && connections.server().sentinel().is_some_and(|sentinel| sentinel.is_behind(&master))
-    {
-        let address = format!("{}:{}", master.host, master.port);
-        connections.leave(|line| line != address);
-    }
+    leave_others(ask(connection.clone(), service).await?, common);
     loop {
         match timeout(PULSE, heard.recv()).await {
             Ok(Some(Some(event))) => {
-                let Some(connections) = connections.upgrade() else { return Ok(()) };
-                if let [of, host, port, ..] = event.split(' ').collect::<Vec<_>>()[..]
-                    && of == service
-                {
-                    connections.leave(|line| line == format!("{host}:{port}"));
+                if event.split(' ').next() == Some(service) {
+                    leave_others(ask(connection.clone(), service).await?, common);
                 }
             }
             Ok(_) => return Ok(()),
             Err(_) => drop(connection.send_packed_command(&redis::cmd("PING")).await?),
         }
+    }
+}
+
+/// Leaves the lines to masters of earlier epochs, and has those ask again who wait there.
+fn leave_others(master: Option<Master>, common: &Weak<Common>) {
+    let (Some(Master { host, port, epoch }), Some(common)) = (master, common.upgrade()) else {
+        return;
+    };
+    if common.newest_epoch.fetch_max(epoch, Ordering::AcqRel) < epoch {
+        tracing::info!(master = format!("{host}:{port}"), epoch, "there is another master");
+        let requests = common.requests.upgrade().unwrap_or_default();
+        requests.disconnected(Line::is_left);
     }
 }
 

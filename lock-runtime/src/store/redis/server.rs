@@ -1,7 +1,7 @@
 //! How to connect to a server.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(in crate::store) struct Common {
     pub(super) replicas: u32,
     /// Whether it was said that waiters get no messages.
     pub(super) said_deaf: AtomicBool,
+    /// The greatest epoch of a master that the sentinels have told.
+    pub(super) newest_epoch: AtomicU64,
 }
 
 impl Common {
@@ -36,7 +38,8 @@ impl Common {
         requests: Weak<Requests>,
         replicas: u32,
     ) -> Arc<Self> {
-        Arc::new(Self { timeout, requests, replicas, said_deaf: AtomicBool::new(false) })
+        let (said_deaf, newest_epoch) = Default::default();
+        Arc::new(Self { timeout, requests, replicas, said_deaf, newest_epoch })
     }
 
     /// The command that waits for the replicas: no longer than half a timeout, so that its own answer
@@ -78,10 +81,6 @@ impl Server {
         let resp3 = server.settings().redis_settings().protocol().supports_resp3();
         server.resp3.store(resp3, Ordering::Relaxed);
         server
-    }
-
-    pub(super) fn common(&self) -> &Arc<Common> {
-        &self.common
     }
 
     pub(super) fn sentinel(&self) -> Option<&Sentinel> {
@@ -140,8 +139,8 @@ impl Server {
         epoch: u64,
     ) -> Result<Line, RedisError> {
         let Common { timeout, ref requests, .. } = *self.common;
-        let (address, epoch) = (info.addr().to_string(), epoch.to_string());
-        let state = Arc::new(LineState::new(&self.common, address, epoch, protocol));
+        let state = LineState::new(&self.common, info.addr().to_string(), epoch, protocol);
+        let state = Arc::new(state);
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(Some(timeout));

@@ -108,7 +108,7 @@ impl Servers {
         if let Self::One(server) = self
             && let Some(sentinel) = server.server().sentinel()
         {
-            sentinel.follow(server);
+            sentinel.follow();
         }
         self.lines().await.map(drop)
     }
