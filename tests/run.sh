@@ -31,4 +31,6 @@ if [ "${#missing[@]}" != 0 ]; then
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}"
 fi
 
+# Most tests wait more than they compute.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
 cargo test --workspace --all-features "$@"
