@@ -15,7 +15,6 @@ use tokio::time::{sleep, timeout};
 
 use super::address::{self, SentinelAddress};
 use super::fault::ConnectError;
-use super::line::Line;
 use super::server::Common;
 use super::survey::survey;
 
@@ -61,7 +60,7 @@ impl Sentinel {
             let (Master { host, port, epoch }, answers) = self.ask(enough).await?;
             // A few may not have heard of the last failover; all of them may have been set up anew.
             let is_current = if epoch >= known {
-                newest.fetch_max(epoch, Ordering::AcqRel) <= epoch
+                self.common.note_epoch(epoch)
             } else {
                 answers == all
                     && newest
@@ -164,12 +163,12 @@ async fn listen(
     let mut connection = connect(sentinel, config, limit).await?;
     connection.subscribe(SWITCH).await?;
     // It may have been said before somebody listened.
-    leave_others(ask(connection.clone(), service).await?, common);
+    learn(&connection, service, common).await?;
     loop {
         match timeout(PULSE, heard.recv()).await {
             Ok(Some(Some(event))) => {
                 if event.split(' ').next() == Some(service) {
-                    leave_others(ask(connection.clone(), service).await?, common);
+                    learn(&connection, service, common).await?;
                 }
             }
             Ok(_) => return Ok(()),
@@ -178,16 +177,18 @@ async fn listen(
     }
 }
 
-/// Leaves the lines to masters of earlier epochs, and has those ask again who wait there.
-fn leave_others(master: Option<Master>, common: &Weak<Common>) {
-    let (Some(Master { host, port, epoch }), Some(common)) = (master, common.upgrade()) else {
-        return;
-    };
-    if common.newest_epoch.fetch_max(epoch, Ordering::AcqRel) < epoch {
-        tracing::info!(master = format!("{host}:{port}"), epoch, "there is another master");
-        let requests = common.requests.upgrade().unwrap_or_default();
-        requests.disconnected(Line::is_left);
+/// Asks a sentinel that is followed.
+async fn learn(
+    connection: &MultiplexedConnection,
+    service: &str,
+    common: &Weak<Common>,
+) -> Result<(), RedisError> {
+    if let Some(master) = ask(connection.clone(), service).await?
+        && let Some(common) = common.upgrade()
+    {
+        common.note_epoch(master.epoch);
     }
+    Ok(())
 }
 
 async fn connect(

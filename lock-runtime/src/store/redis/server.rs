@@ -42,6 +42,17 @@ impl Common {
         Arc::new(Self { timeout, requests, replicas, said_deaf, newest_epoch })
     }
 
+    /// Takes note that the sentinels name a master of this epoch. Lines to masters of earlier ones are left,
+    /// and those ask again who wait there. Tells whether none of a later epoch is known.
+    pub(super) fn note_epoch(&self, epoch: u64) -> bool {
+        let newest = self.newest_epoch.fetch_max(epoch, Ordering::AcqRel);
+        if newest < epoch {
+            tracing::info!(epoch, "the sentinels name a master of a later epoch");
+            self.requests.upgrade().unwrap_or_default().disconnected(Line::is_left);
+        }
+        newest <= epoch
+    }
+
     /// The command that waits for the replicas: no longer than half a timeout, so that its own answer
     /// comes in time.
     pub(super) fn wait(&self) -> Option<Cmd> {
