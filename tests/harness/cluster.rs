@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, cmd};
+use redis::FromRedisValue;
 use tokio::time::timeout;
 
 use crate::{Network, Server, ServerBuilder, eventually};
@@ -82,7 +81,7 @@ impl Cluster {
             let master = cluster.ids[replica - MASTERS].clone();
             eventually("the replica knows its master", LIMIT, async || {
                 let replicate = format!("CLUSTER REPLICATE {master}");
-                cluster.try_run(replica, &replicate).await.is_ok()
+                cluster.nodes[replica].try_ask::<redis::Value>(&replicate).await.is_ok()
             })
             .await;
         }
@@ -156,8 +155,8 @@ impl Cluster {
     }
 
     async fn owner_by(&self, node: usize, key: &str) -> Option<usize> {
-        let slot: u16 = self.try_ask(node, &format!("CLUSTER KEYSLOT {key}")).await.ok()?;
-        let slots: Vec<Vec<redis::Value>> = self.try_ask(node, "CLUSTER SLOTS").await.ok()?;
+        let slot: u16 = self.nodes[node].try_ask(&format!("CLUSTER KEYSLOT {key}")).await.ok()?;
+        let slots: Vec<Vec<redis::Value>> = self.nodes[node].try_ask("CLUSTER SLOTS").await.ok()?;
         for range in slots {
             let first = u16::from_redis_value_ref(&range[0]).ok()?;
             let last = u16::from_redis_value_ref(&range[1]).ok()?;
@@ -178,13 +177,13 @@ impl Cluster {
     /// If that takes longer than 30 seconds.
     pub async fn fail_over(&self, replica: usize, how: &str) {
         let command = format!("CLUSTER FAILOVER {how}");
-        self.run(replica, command.trim_end()).await;
+        self.run(replica, &command).await;
         let mut ordered = Instant::now();
         eventually("the replica is the master", LIMIT, async || {
             if ordered.elapsed() > ORDER {
                 ordered = Instant::now();
                 // Refused if it has become the master meanwhile.
-                let _ = self.try_run(replica, command.trim_end()).await;
+                let _ = self.nodes[replica].try_ask::<redis::Value>(&command).await;
             }
             let role: String = self.ask(replica, "INFO replication").await;
             role.contains("role:master")
@@ -238,11 +237,7 @@ impl Cluster {
     ///
     /// If the node does not do it.
     pub async fn run(&self, node: usize, command: &str) {
-        self.try_run(node, command).await.unwrap_or_else(|error| panic!("{command}: {error}"));
-    }
-
-    async fn try_run(&self, node: usize, command: &str) -> redis::RedisResult<()> {
-        self.try_ask::<redis::Value>(node, command).await.map(drop)
+        self.ask::<redis::Value>(node, command).await;
     }
 
     /// Asks a node with a command whose arguments have no spaces.
@@ -251,20 +246,7 @@ impl Cluster {
     ///
     /// If the node does not answer.
     pub async fn ask<T: FromRedisValue>(&self, node: usize, command: &str) -> T {
-        self.try_ask(node, command).await.unwrap_or_else(|error| panic!("{command}: {error}"))
-    }
-
-    async fn try_ask<T: FromRedisValue>(
-        &self,
-        node: usize,
-        command: &str,
-    ) -> redis::RedisResult<T> {
-        let mut connection: MultiplexedConnection = self.nodes[node].try_connection().await?;
-        let mut words = command.split(' ');
-        let mut command = cmd(words.next().unwrap_or_default());
-        for word in words {
-            command.arg(word);
-        }
-        command.query_async(&mut connection).await
+        let answer = self.nodes[node].try_ask(command).await;
+        answer.unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 }

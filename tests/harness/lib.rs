@@ -10,6 +10,7 @@
 //! - [`Certificates`] are for servers that speak TLS.
 //! - [`Clock`] is the wall clock of a process, and jumps.
 //! - [`pip()`] and [`npm()`] install programs and libraries of others.
+//! - [`run()`] runs a command as people write it.
 //! - [`eventually()`] waits for what has no event.
 //!
 //! Nothing of it runs on the runtime of the test, so that a test may block, drop or pause that.
@@ -20,6 +21,7 @@ mod certificates;
 mod child;
 mod clock;
 mod cluster;
+mod command;
 mod command_log;
 mod entry;
 mod eventually;
@@ -38,6 +40,7 @@ pub use certificates::Certificates;
 pub use child::Child;
 pub use clock::Clock;
 pub use cluster::Cluster;
+pub use command::run;
 pub use command_log::CommandLog;
 pub use entry::Entry;
 pub use eventually::eventually;
@@ -47,3 +50,4 @@ pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use sentinels::Sentinels;
 pub use server::{Server, ServerBuilder};
+pub use url::redlock_url;

@@ -3,13 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redis::{AsyncConnectionConfig, FromRedisValue, cmd};
-
 use crate::{Network, Server, ServerBuilder, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// An order to fail over that is repeated because its answer is late leads to a second failover.
-const PATIENCE: Duration = Duration::from_secs(5);
 const SENTINELS: usize = 3;
 const REPLICAS: usize = 2;
 
@@ -93,10 +89,10 @@ impl Sentinels {
             let known = format!("status=ok,address={}", master.addr());
             let known = format!("{known},slaves={REPLICAS},sentinels={SENTINELS}");
             for sentinel in &self.watchers {
-                let info: String = ask(sentinel, &["INFO", "sentinel"]).await.unwrap_or_default();
-                let question = ["SENTINEL", "MASTER", &self.service];
+                let info: String = sentinel.try_ask("INFO sentinel").await.unwrap_or_default();
+                let question = format!("SENTINEL MASTER {}", self.service);
                 let details: BTreeMap<String, String> =
-                    ask(sentinel, &question).await.unwrap_or_default();
+                    sentinel.try_ask(&question).await.unwrap_or_default();
                 let is_calm = details.get("flags").is_some_and(|flags| !flags.contains("failover"));
                 if !info.contains(&known) || !is_calm {
                     return false;
@@ -145,13 +141,17 @@ impl Sentinels {
     pub async fn master(&self) -> &Server {
         let mut ports = Vec::new();
         for sentinel in &self.watchers {
-            let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.service];
-            if let Ok((_, port)) = ask::<(String, u16)>(sentinel, &question).await {
-                ports.push(port);
-            }
+            ports.extend(self.named_by(sentinel).await);
         }
         let count = |server: &&Server| ports.iter().filter(|port| **port == server.port()).count();
         self.servers.iter().max_by_key(count).expect("there are servers")
+    }
+
+    /// The port of the master that a sentinel names, if it answers.
+    async fn named_by(&self, sentinel: &Server) -> Option<u16> {
+        let question = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", self.service);
+        let (_, port) = sentinel.try_ask::<(String, u16)>(&question).await.ok()?;
+        Some(port)
     }
 
     /// Has the sentinels make another server the master, though the old one is well, and waits until
@@ -163,8 +163,8 @@ impl Sentinels {
     pub async fn fail_over(&self) {
         let before = self.master().await.port();
         eventually("a sentinel begins a failover", LIMIT, async || {
-            let command = ["SENTINEL", "FAILOVER", &self.service];
-            ask::<redis::Value>(&self.watchers[0], &command).await.is_ok()
+            let order = format!("SENTINEL FAILOVER {}", self.service);
+            self.watchers[0].try_ask::<redis::Value>(&order).await.is_ok()
         })
         .await;
         self.switched(before).await;
@@ -179,9 +179,7 @@ impl Sentinels {
     pub async fn switched(&self, before: u16) {
         eventually("the sentinels name another master", LIMIT, async || {
             for sentinel in &self.watchers {
-                let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.service];
-                let answer = ask::<(String, u16)>(sentinel, &question).await;
-                if answer.is_ok_and(|(_, port)| port == before) {
+                if self.named_by(sentinel).await == Some(before) {
                     return false;
                 }
             }
@@ -189,14 +187,4 @@ impl Sentinels {
         })
         .await;
     }
-}
-
-/// Asks a sentinel, which does not do all that connections for tests do at first.
-async fn ask<T: FromRedisValue>(server: &Server, words: &[&str]) -> redis::RedisResult<T> {
-    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
-    let mut connection =
-        server.client()?.get_multiplexed_async_connection_with_config(&patient).await?;
-    let mut command = cmd(words[0]);
-    command.arg(&words[1..]);
-    command.query_async(&mut connection).await
 }

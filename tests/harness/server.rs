@@ -10,9 +10,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ClientTlsConfig, RedisResult, TlsCertificates};
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, FromRedisValue, RedisResult, TlsCertificates,
+};
 use tempfile::TempDir;
 
+use crate::command::command;
 use crate::url::url;
 use crate::{Certificates, Child, CommandLog, Network, Node, port};
 
@@ -138,6 +141,11 @@ impl Server {
             .set_connection_timeout(Some(Duration::from_secs(10)))
             .set_response_timeout(Some(Duration::from_secs(10)));
         self.client()?.get_multiplexed_async_connection_with_config(&patient).await
+    }
+
+    /// Asks with a command whose arguments have no spaces.
+    pub(crate) async fn try_ask<T: FromRedisValue>(&self, line: &str) -> RedisResult<T> {
+        command(line).query_async(&mut self.try_connection().await?).await
     }
 
     /// Whether so many replicas have acknowledged all that this server has; a replica is "online" before

@@ -9,3 +9,10 @@ pub(crate) fn url(scheme: &str, addr: SocketAddr, login: Option<(&str, &str)>) -
         None => format!("{scheme}://{addr}"),
     }
 }
+
+/// The URL of locks in these servers, which know nothing of each other.
+#[must_use]
+pub fn redlock_url(servers: impl IntoIterator<Item = SocketAddr>) -> String {
+    let hosts: Vec<_> = servers.into_iter().map(|server| server.to_string()).collect();
+    format!("redlock://{}", hosts.join(","))
+}

@@ -8,6 +8,8 @@ use harness::{Child, Server, eventually};
 use lock_runtime::LockManager;
 use redis::aio::MultiplexedConnection;
 
+pub(crate) use harness::run;
+
 /// For what should happen soon, on a machine that is busy.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
@@ -38,13 +40,6 @@ pub(crate) async fn occupy(redis: &mut MultiplexedConnection, key: &str, ttl: Du
     set.exec_async(redis).await.unwrap();
 }
 
-/// Runs a command whose arguments have no spaces.
-pub(crate) async fn run(redis: &mut MultiplexedConnection, command: &str) {
-    let (name, args) = command.split_once(' ').unwrap();
-    let args: Vec<&str> = args.split(' ').collect();
-    redis::cmd(name).arg(&args).exec_async(redis).await.unwrap();
-}
-
 /// The connections of the server, without the one that asks and those of command logs.
 pub(crate) async fn clients(redis: &mut MultiplexedConnection) -> Vec<String> {
     let list: String = redis::cmd("CLIENT").arg("LIST").query_async(redis).await.unwrap();
@@ -57,9 +52,15 @@ pub(crate) async fn pttl(redis: &mut MultiplexedConnection, key: &str) -> i64 {
     redis::cmd("PTTL").arg(key).query_async(redis).await.unwrap()
 }
 
-/// Waits until the lock has longer to live than it can have without a renewal there.
-pub(crate) async fn renewed(redis: &mut MultiplexedConnection, key: &str, left: i64) {
-    eventually("the lock is renewed", SOON, async || pttl(redis, key).await > left).await;
+/// Waits until the lock is renewed there, and has longer than `least` to live: only a renewal makes that
+/// longer than it was.
+pub(crate) async fn renewed(redis: &mut MultiplexedConnection, key: &str, least: i64) {
+    let mut before = pttl(redis, key).await;
+    eventually("the lock is renewed", SOON, async || {
+        let left = pttl(redis, key).await;
+        left > std::mem::replace(&mut before, left) && left > least
+    })
+    .await;
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -1,10 +1,10 @@
 //! Users that may do no more than the guide says, and their passwords.
 
-use harness::{Cluster, Sentinels, Server};
+use harness::{Cluster, Sentinels, Server, redlock_url};
 use lock_runtime::{Builder, LockManager, LossCause};
 
 use crate::kit::{SOON, ms, run};
-use crate::redlock::group::{durable, url};
+use crate::redlock::group::durable;
 
 /// What the guide allows, in the line after `what`.
 fn permissions(what: &str) -> String {
@@ -116,7 +116,7 @@ async fn f51_independent_servers() {
         servers.push(durable().start().await);
     }
     add_user(&servers, &[&permissions(ALL), &permissions("with redlock:")]).await;
-    let (builder, url) = (LockManager::builder(), url(servers.iter().map(Server::addr)));
+    let (builder, url) = (LockManager::builder(), redlock_url(servers.iter().map(Server::addr)));
     let locks = builder.clone().connect(login(&url, "old")).await.unwrap();
     lives(&locks).await;
     rotates(&builder, &url, &servers, locks).await;

@@ -24,8 +24,7 @@ async fn replicated(count: usize) -> (Server, Vec<Server>) {
 #[tokio::test]
 async fn f75_grants_and_renewals_are_acknowledged_on_their_own_connection() {
     let (master, replicas) = replicated(1).await;
-    let builder = LockManager::builder().replicas(1);
-    let locks = builder.connect(master.url()).await.unwrap();
+    let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let log = master.log();
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
     assert!(replicas[0].connection().await.exists("k").await.unwrap());
@@ -48,8 +47,7 @@ async fn f75_grants_and_renewals_are_acknowledged_on_their_own_connection() {
 #[tokio::test]
 async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
     let (master, replicas) = replicated(1).await;
-    let builder = LockManager::builder().replicas(1);
-    let locks = builder.connect(master.url()).await.unwrap();
+    let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     replicas[0].pause();
     let began = Instant::now();
     let error = locks.lock("k").await.unwrap_err();
@@ -64,8 +62,7 @@ async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
 #[tokio::test]
 async fn f79_a_renewal_that_is_not_acknowledged_moves_no_deadline() {
     let (master, replicas) = replicated(1).await;
-    let builder = LockManager::builder().replicas(1);
-    let locks = builder.connect(master.url()).await.unwrap();
+    let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(2_000)).await.unwrap();
     let log = master.log();
     replicas[0].pause();
@@ -89,8 +86,7 @@ async fn f79_a_lock_that_is_gone_is_lost_at_once_though_nobody_acknowledges_that
 #[tokio::test]
 async fn f74_one_replica_of_two_is_not_enough_when_two_are_asked_for() {
     let (master, replicas) = replicated(2).await;
-    let two = LockManager::builder().replicas(2);
-    let two = two.connect(master.url()).await.unwrap();
+    let two = LockManager::builder().replicas(2).connect(master.url()).await.unwrap();
     let one = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     replicas[1].pause();
     let error = two.lock("k").await.unwrap_err().to_string();
@@ -103,8 +99,7 @@ async fn f74_one_replica_of_two_is_not_enough_when_two_are_asked_for() {
 #[tokio::test]
 async fn f78_a_lock_that_was_handed_over_is_acknowledged_too() {
     let (master, replicas) = replicated(1).await;
-    let builder = LockManager::builder().replicas(1);
-    let locks = builder.connect(master.url()).await.unwrap();
+    let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(SOON).await.unwrap();
     let waiter = tokio::spawn(locks.lock("k").ttl(SOON).wait(ms(3_000)).into_future());
     queued(&mut master.connection().await, "k", 1).await;
@@ -119,10 +114,8 @@ async fn f78_a_lock_that_was_handed_over_is_acknowledged_too() {
 #[tokio::test]
 async fn f79_nobody_holds_a_lock_twice_over_a_planned_failover() {
     let sentinels = Sentinels::start("orders").await;
-    let connect = async || {
-        let builder = LockManager::builder().replicas(2);
-        builder.connect(sentinels.url()).await.unwrap()
-    };
+    let connect =
+        async || LockManager::builder().replicas(2).connect(sentinels.url()).await.unwrap();
     let (old, new) = (connect().await, connect().await);
     let guard = old.lock("k").ttl(ms(2_500)).await.unwrap();
     sentinels.fail_over().await;

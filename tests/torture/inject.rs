@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use harness::{Mode, Proxy, Server};
+use harness::{Mode, Proxy, Server, run};
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
@@ -154,12 +154,4 @@ async fn save_points(redis: &mut MultiplexedConnection, points: &str) {
 async fn has_failed_to_save(redis: &mut MultiplexedConnection) -> bool {
     let info: String = redis::cmd("INFO").query_async(redis).await.expect("the server answers");
     info.contains("rdb_bgsave_in_progress:0") && info.contains("rdb_last_bgsave_status:err")
-}
-
-/// Runs a command whose arguments have no spaces.
-pub(crate) async fn run(redis: &mut MultiplexedConnection, command: &str) {
-    let (name, args) = command.split_once(' ').unwrap_or((command, ""));
-    let args: Vec<&str> = args.split_whitespace().collect();
-    let done = redis::cmd(name).arg(&args).exec_async(redis).await;
-    done.unwrap_or_else(|error| panic!("{command}: {error}"));
 }

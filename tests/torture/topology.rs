@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use futures_util::future::join_all;
-use harness::{Cluster, Sentinels, Server, eventually};
+use harness::{Cluster, Sentinels, Server, eventually, redlock_url, run};
 use tokio::time::sleep;
 
 use crate::faults::{Fault, GroupFault};
-use crate::inject::run;
 use crate::look::{Rule, Witnesses, uptime, votes};
 use crate::{KEYS, name};
 
@@ -103,11 +102,7 @@ impl Servers {
             Self::One(server) => server.url(),
             Self::Watched(sentinels) => sentinels.url(),
             Self::Cluster(cluster) => cluster.url(),
-            Self::Independent(servers) => {
-                let hosts: Vec<_> =
-                    servers.iter().map(|server| server.addr().to_string()).collect();
-                format!("redlock://{}", hosts.join(","))
-            }
+            Self::Independent(servers) => redlock_url(servers.iter().map(Server::addr)),
         }
     }
 

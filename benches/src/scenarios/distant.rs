@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::join_all;
-use harness::{Cluster, Mode, Proxy, Sentinels, Server, eventually};
+use harness::{Cluster, Mode, Proxy, Sentinels, Server, eventually, redlock_url};
 
-use super::topologies::{VOTES, redlock_url, voters};
+use super::topologies::{VOTES, voters};
 use crate::contenders::{Terms, connect_by_hand};
 
 /// One way.
@@ -53,12 +53,11 @@ impl Distant {
         let to_voting: Vec<_> = voting.iter().map(network).collect();
         let vote_terms = voters().await;
 
-        let hosts = |networks: &[Proxy]| networks.iter().map(Proxy::addr).collect::<Vec<_>>();
         Ok(Self {
             server: to_master.url(),
             sentinels: sentinels.url(),
             cluster: cluster.url(),
-            votes: redlock_url(&hosts(&to_voting)),
+            votes: redlock_url(to_voting.iter().map(Proxy::addr)),
             vote_terms,
             _servers: once(master).chain(replicas).chain(voting).collect(),
             _sentinels: sentinels,

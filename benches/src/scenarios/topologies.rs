@@ -1,11 +1,10 @@
 //! j, k, l: a free lock that sentinels, a cluster or independent servers keep.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::join_all;
-use harness::{Cluster, Sentinels, Server};
+use harness::{Cluster, Sentinels, Server, redlock_url};
 
 use super::uncontended::{self, METRICS};
 use crate::bench::{Bench, pass, pin, pin_behind};
@@ -59,7 +58,7 @@ pub(super) async fn cluster(bench: &Bench) -> Result<Section> {
 pub(super) async fn redlock(bench: &Bench) -> Result<Section> {
     let servers = join_all((0..VOTES).map(|_| Server::start())).await;
     pin(&servers).await?;
-    let url = redlock_url(&servers.iter().map(Server::addr).collect::<Vec<_>>());
+    let url = redlock_url(servers.iter().map(Server::addr));
     let about = format!(
         "As in a, with {VOTES} servers that know nothing of each other, all on the servers' core. `raw` \
          sends its two commands to all of them at once, and awaits the slowest."
@@ -85,12 +84,6 @@ async fn measure(
             uncontended::sample(fleet, ping).await
         })
         .await
-}
-
-/// The URL of locks in servers that know nothing of each other.
-pub(super) fn redlock_url(servers: &[SocketAddr]) -> String {
-    let hosts: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
-    format!("redlock://{}", hosts.join(","))
 }
 
 /// Terms on which servers vote that were started before this.

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Network, Node, Server};
+use harness::{Network, Node, Server, redlock_url};
 use lock_runtime::{LockManager, LossCause};
 use tokio::time::sleep;
 
 use super::{connect, due, empty, take};
 use crate::kit::{SOON, ms, warm_up};
-use crate::redlock::group::{durable, url};
+use crate::redlock::group::durable;
 
 /// Five servers: two on one node, and three on nodes of their own.
 async fn start(network: &Network) -> (Node, Vec<Server>, String) {
@@ -20,7 +20,7 @@ async fn start(network: &Network) -> (Node, Vec<Server>, String) {
     for _ in 0..3 {
         servers.push(durable().node(&network.node().await).start().await);
     }
-    let url = url(servers.iter().map(Server::addr));
+    let url = redlock_url(servers.iter().map(Server::addr));
     (site, servers, url)
 }
 

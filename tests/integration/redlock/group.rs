@@ -1,10 +1,9 @@
 //! Several servers that know nothing of each other.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use harness::{Proxy, Server, ServerBuilder, eventually};
+use harness::{Proxy, Server, ServerBuilder, eventually, redlock_url};
 use lock_runtime::LockManager;
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
@@ -15,12 +14,6 @@ use crate::trace::keys;
 /// A server whose votes count from its start, because it forgets nothing.
 pub(crate) fn durable() -> ServerBuilder {
     Server::builder().config("appendonly yes").config("appendfsync always")
-}
-
-/// The URL of a lock in these servers.
-pub(crate) fn url(servers: impl IntoIterator<Item = SocketAddr>) -> String {
-    let hosts: Vec<_> = servers.into_iter().map(|server| server.to_string()).collect();
-    format!("redlock://{}", hosts.join(","))
 }
 
 /// Servers, each behind a network of its own, and connections to look at them.
@@ -44,7 +37,7 @@ impl Group {
     }
 
     pub(crate) fn url(&self) -> String {
-        url(self.servers.iter().map(Server::addr))
+        redlock_url(self.servers.iter().map(Server::addr))
     }
 
     /// A manager that has used the servers.
@@ -56,7 +49,8 @@ impl Group {
 
     /// A manager that has used them over the networks.
     pub(crate) async fn connect_over_networks(&self) -> LockManager {
-        let locks = LockManager::connect(url(self.proxies.iter().map(Proxy::addr))).await.unwrap();
+        let locks =
+            LockManager::connect(redlock_url(self.proxies.iter().map(Proxy::addr))).await.unwrap();
         warm_up(&locks).await;
         locks
     }

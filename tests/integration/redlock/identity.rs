@@ -1,11 +1,11 @@
 //! Servers that are not what they were, or not what they seem.
 
-use harness::{Proxy, Server, eventually};
+use harness::{Proxy, Server, eventually, redlock_url};
 use lock_runtime::LockManager;
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use super::group::{Group, url};
+use super::group::Group;
 use crate::kit::{SOON, ms};
 
 #[tokio::test]
@@ -13,7 +13,7 @@ async fn f85_a_server_that_has_forgotten_a_lease_gives_it_to_nobody() {
     let mut group = Group::of((0..5).map(|_| Server::builder())).await;
     let reached = |nodes: [usize; 3], proxies: &[Proxy]| {
         let proxies: Vec<_> = proxies.iter().map(Proxy::addr).collect();
-        url((0..5).map(|node| {
+        redlock_url((0..5).map(|node| {
             if nodes.contains(&node) { group.servers[node].addr() } else { proxies[node] }
         }))
     };
@@ -64,7 +64,8 @@ async fn f85_a_server_that_forgets_nothing_votes_after_a_restart() {
 #[tokio::test]
 async fn f85_servers_that_have_just_started_say_how_long_they_do_not_vote() {
     let group = Group::of((0..3).map(|_| Server::builder())).await;
-    let locks = LockManager::connect(url(group.servers.iter().map(Server::addr))).await.unwrap();
+    let locks =
+        LockManager::connect(redlock_url(group.servers.iter().map(Server::addr))).await.unwrap();
     let error = locks.lock("k").ttl(SOON * 12).await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("count in 6"), "{error}");
     let wait = locks.lock("k").ttl(ms(1_000)).wait(SOON);
@@ -75,7 +76,8 @@ async fn f85_servers_that_have_just_started_say_how_long_they_do_not_vote() {
 async fn f86_two_names_of_one_server_are_an_error() {
     let group = Group::start(2).await;
     let [one, other] = [&group.servers[0], &group.servers[1]].map(Server::addr);
-    let error = LockManager::connect(url([one, other, group.proxies[0].addr()])).await.unwrap_err();
+    let error =
+        LockManager::connect(redlock_url([one, other, group.proxies[0].addr()])).await.unwrap_err();
     assert!(error.to_string().contains("is the same server as redis://"), "{error}");
     assert!(error.to_string().contains(&one.to_string()), "{error}");
 }
@@ -85,7 +87,8 @@ async fn f86_a_server_that_turns_out_to_be_another_one_has_no_second_vote() {
     let group = Group::start(2).await;
     group.proxies[0].refuse();
     let [one, other] = [&group.servers[0], &group.servers[1]].map(Server::addr);
-    let locks = LockManager::connect(url([one, group.proxies[0].addr(), other])).await.unwrap();
+    let locks =
+        LockManager::connect(redlock_url([one, group.proxies[0].addr(), other])).await.unwrap();
     locks.lock("f86").await.unwrap().release().await.unwrap();
     group.proxies[0].accept();
     locks.lock("f86").await.unwrap().release().await.unwrap();
