@@ -1,12 +1,12 @@
 //! I: `#[tracing::instrument]` above and below the attribute.
 
+use std::cell::RefCell;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
 
 use lock_runtime::redis_lock;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
-use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::subscriber::set_global_default;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
@@ -39,12 +39,12 @@ async fn error_outside(id: u64) -> Result<u64, AppError> {
 #[tokio::test]
 async fn c044_above_the_span_covers_the_body_only() {
     server().await;
-    let (journal, _recording) = Journal::record();
+    Journal::take();
     assert_eq!(locking("tr:1", span_inside(1)).await.unwrap(), 1);
-    assert_eq!(journal.take(), ["acquired", "+span_inside", "-span_inside", "released"]);
+    assert_eq!(Journal::take(), ["acquired", "+span_inside", "-span_inside", "released"]);
     assert!(locking("tr:1", error_inside(1)).await.is_err());
     assert_eq!(
-        journal.take(),
+        Journal::take(),
         ["acquired", "+error_inside", "error=Empty", "-error_inside", "released"]
     );
 }
@@ -52,57 +52,62 @@ async fn c044_above_the_span_covers_the_body_only() {
 #[tokio::test]
 async fn c044_below_the_span_covers_the_lock_as_well() {
     server().await;
-    let (journal, _recording) = Journal::record();
+    Journal::take();
     assert_eq!(locking("tr:2", span_outside(2)).await.unwrap(), 2);
-    assert_eq!(journal.take(), ["+span_outside", "acquired", "released", "-span_outside"]);
+    assert_eq!(Journal::take(), ["+span_outside", "acquired", "released", "-span_outside"]);
     assert!(locking("tr:2", error_outside(2)).await.is_err());
     assert_eq!(
-        journal.take(),
+        Journal::take(),
         ["+error_outside", "acquired", "released", "error=Empty", "-error_outside"]
     );
 }
 
-/// What this thread records: spans that open and close, and the runtime's and the spans' events.
-#[derive(Clone, Default)]
-struct Journal(Arc<Mutex<Vec<String>>>);
+/// What happens on this thread: spans that open and close, and the runtime's and the spans' events.
+struct Journal;
+
+thread_local! {
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps a journal for each thread.
+///
+/// One subscriber for all of them, before anybody locks: an event that first happens where nobody
+/// listens is off for every thread.
+pub(super) fn listen() {
+    set_global_default(tracing_subscriber::registry().with(Journal)).expect("nobody else listens");
+}
 
 impl Journal {
-    fn record() -> (Self, DefaultGuard) {
-        let journal = Self::default();
-        let guard = set_default(tracing_subscriber::registry().with(journal.clone()));
-        (journal, guard)
+    fn push(line: String) {
+        LINES.with_borrow_mut(|lines| lines.push(line));
     }
 
-    fn push(&self, line: String) {
-        self.0.lock().unwrap().push(line);
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+    fn take() -> Vec<String> {
+        LINES.take()
     }
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Journal {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        self.push(format!("+{}", attributes.metadata().name()));
+        Self::push(format!("+{}", attributes.metadata().name()));
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        self.push(format!("-{}", context.metadata(&id).unwrap().name()));
+        Self::push(format!("-{}", context.metadata(&id).unwrap().name()));
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        event.record(&mut Line(self));
+        event.record(&mut Line);
     }
 }
 
-struct Line<'a>(&'a Journal);
+struct Line;
 
-impl Visit for Line<'_> {
+impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
-            "message" => self.0.push(format!("{value:?}")),
-            "error" => self.0.push(format!("error={value:?}")),
+            "message" => Journal::push(format!("{value:?}")),
+            "error" => Journal::push(format!("error={value:?}")),
             _ => {}
         }
     }

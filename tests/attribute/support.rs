@@ -12,6 +12,8 @@ use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::OnceCell;
 
+use super::spans;
+
 #[derive(Debug)]
 pub(super) enum AppError {
     Lock(LockError),
@@ -75,6 +77,7 @@ pub(super) async fn server() -> &'static Server {
     static SERVER: OnceCell<Server> = OnceCell::const_new();
     SERVER
         .get_or_init(async || {
+            spans::listen();
             let server = Server::start().await;
             let locks = LockManager::connect(server.url()).await.unwrap();
             // Teaches the server the scripts.
