@@ -81,9 +81,10 @@
 //! In Redis, a fence is one more than the last. That is kept in the key `lock-runtime:fence`, for all
 //! locks together, so that gaps mean nothing. After data may have been lost, on a new connection or
 //! when the key is behind what was seen on an old one, a fence is at least the server's time in
-//! microseconds, and the numbers grow on: a clock is ahead of anything that counts grants. Unless it
-//! is behind the last number that was given, after it was set back, or on a replica that takes over
-//! with a clock that is late. Then old holders are accepted and new ones refused until the clock has
+//! microseconds, and the numbers grow on: a clock is ahead of anything that counts grants. With
+//! sentinels and in a cluster, each failover adds a day to it. So it can only be behind the last number
+//! that was given after it was set back, or on a replica that takes over with a clock that is later
+//! than that. Then old holders are accepted and new ones refused until the clock has
 //! caught up, and two grants could even have the same number. So let clocks be slewed and not stepped.
 
 use std::fmt;

@@ -186,6 +186,39 @@ async fn f82_fences_grow_though_the_next_master_has_lost_some() {
     guard.release().await.unwrap();
 }
 
+/// A node that was the master before, and still has the connection of that time, but not the grants
+/// of the master between.
+#[tokio::test]
+async fn f82_fences_grow_though_an_old_connection_leads_to_a_master_again() {
+    let cluster = Cluster::start_with(|server| server.config("cluster-node-timeout 60000")).await;
+    let locks = LockManager::connect(cluster.url()).await.unwrap();
+    let others = LockManager::connect(cluster.url()).await.unwrap();
+    let first = cluster.owner("k").await;
+    let between = first + 3;
+    locks.lock("k").await.unwrap().release().await.unwrap();
+
+    cluster.fail_over(between, "").await;
+    eventually("the first one is a replica", SOON, async || {
+        let role: String = cluster.ask(first, "INFO replication").await;
+        role.contains("master_link_status:up")
+    })
+    .await;
+    others.lock("k").await.unwrap().release().await.unwrap();
+    cluster.nodes()[first].pause();
+    cluster.run(between, "CLIENT KILL TYPE replica").await; // else it still hears of what follows
+    let guard = others.lock("k").await.unwrap();
+    let fence = guard.fence();
+    guard.release().await.unwrap();
+    cluster.nodes()[between].kill();
+    cluster.nodes()[first].resume();
+    tokio::time::sleep(ms(500)).await; // no election takes less
+    cluster.fail_over(first, "TAKEOVER").await;
+
+    let guard = locks.lock("k").wait(SOON).await.unwrap();
+    assert!(guard.fence() > fence, "{} after {fence}", guard.fence());
+    guard.release().await.unwrap();
+}
+
 /// Renewals of keys on other nodes do not wait for a node that does not answer.
 #[tokio::test]
 async fn a_node_that_stands_still_delays_no_other() {

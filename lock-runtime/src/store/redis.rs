@@ -7,6 +7,7 @@ pub(super) mod check;
 mod cluster;
 pub(super) mod connection;
 mod fault;
+mod fences;
 pub(super) mod line;
 pub(super) mod names;
 pub(super) mod requests;
@@ -136,7 +137,7 @@ impl RedisStore {
                 }
             };
             let queued = match answer {
-                Answer::Granted(fence) => return Ok(Acquired::Granted { sent, fence }),
+                Answer::Granted(fence, _) => return Ok(Acquired::Granted { sent, fence }),
                 Answer::Busy { holder, free_in } => {
                     return Ok(Acquired::Busy { holder, expires_in: free_in });
                 }
@@ -166,24 +167,23 @@ impl RedisStore {
             None => (String::new(), ""),
         };
         let names = self.servers.names(&claim.key);
-        let (ttl, seen) = (millis(claim.ttl), line.last_fence(names.counter).to_string());
-        let epoch = self.servers.epoch(line);
+        let (ttl, [seen, epoch]) = (millis(claim.ttl), line.fence_terms());
         let [ttl, pause, inbox, seen, epoch] =
-            [&ttl, &pause, inbox, &seen, epoch].map(str::as_bytes);
+            [&ttl, &pause, inbox, &seen, &epoch].map(str::as_bytes);
         let args = [claim.token.as_bytes(), ttl, pause, inbox, seen, epoch];
         self.requests.ask(claim.token, line);
         let answer = ACQUIRE.call_replicated(line, &names.all(), &args).await;
         let answer = answer.and_then(|(answer, acknowledged)| {
             let answer = Answer::read(&answer)?;
-            if matches!(answer, Answer::Granted(_)) {
+            if matches!(answer, Answer::Granted(..)) {
                 acknowledged?;
             }
             Ok(answer)
         });
-        if let Ok(Answer::Granted(fence) | Answer::Queued(Queued { last_fence: fence, .. })) =
-            &answer
-        {
-            line.note_fence(names.counter, *fence);
+        match &answer {
+            Ok(Answer::Granted(fence, told)) => line.note_fence(*fence, *told),
+            Ok(Answer::Queued(Queued { last_fence, .. })) => line.note_fence(*last_fence, None),
+            _ => {}
         }
         match &answer {
             Ok(Answer::Queued(_)) => self.requests.wait(claim.token),
@@ -230,9 +230,9 @@ impl RedisStore {
         let mut redirections = 0;
         loop {
             let keep = release.keep().map_or_else(String::new, millis);
-            let seen = line.last_fence(names.counter).to_string();
-            let epoch = self.servers.epoch(&line).as_bytes();
-            let args = [release.token.as_bytes(), keep.as_bytes(), seen.as_bytes(), epoch];
+            let [seen, epoch] = line.fence_terms();
+            let args =
+                [release.token.as_bytes(), keep.as_bytes(), seen.as_bytes(), epoch.as_bytes()];
             match RELEASE.call(&line, &names.all(), &args).await {
                 Ok(reply) => return owned(&reply),
                 Err(error) => {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use crate::answer::{Answer, owned};
+use crate::answer::{Answer, Told, owned};
 use crate::store::{Owned, StoreError};
 use crate::waiter::Waiter;
 
@@ -28,8 +28,13 @@ fn acquire(reply: &Value) {
         _ => &[],
     };
     match &answer {
-        Ok(Answer::Granted(fence)) => {
+        Ok(Answer::Granted(fence, None)) => {
             assert_eq!(*reply, Value::Int((*fence).into()), "granted");
+        }
+        Ok(Answer::Granted(fence, Some(epoch))) => {
+            let [number, Value::BulkString(text)] = parts else { panic!("granted: {reply:?}") };
+            assert_eq!(*number, Value::Int((*fence).into()));
+            assert_eq!(told(text), Some(*epoch));
         }
         Ok(Answer::Queued(queued)) => {
             let &[Value::Int(pause), Value::Int(free_in), Value::Int(fence)] = parts else {
@@ -64,6 +69,9 @@ fn acquire(reply: &Value) {
                 (_, [Value::Int(pause), Value::Int(_), Value::Int(fence)]) => {
                     *pause >= 0 && *fence >= 0
                 }
+                (_, [Value::Int(fence), Value::BulkString(text)]) => {
+                    *fence >= 0 && told(text).is_some()
+                }
                 (_, [Value::Nil | Value::BulkString(_), Value::Int(_)]) => true,
                 (_, parts) => matches!(parts, [Value::SimpleString(_)]),
             };
@@ -87,6 +95,16 @@ fn renew_or_release(reply: &Value) {
 fn unexpected(error: &StoreError) {
     assert!(error.may_have_run(), "{error}");
     assert!(error.to_string().starts_with("the server answered "), "{error}");
+}
+
+/// An epoch and a time: two numbers.
+fn told(text: &[u8]) -> Option<Told> {
+    let numbers: Option<Vec<u64>> = text
+        .split(|byte| *byte == b' ')
+        .map(|word| str::from_utf8(word).ok()?.parse().ok())
+        .collect();
+    let [epoch, at] = numbers?[..] else { return None };
+    Some(Told { epoch, at })
 }
 
 /// Milliseconds; none where they are negative.

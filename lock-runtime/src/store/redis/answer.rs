@@ -11,24 +11,35 @@ use crate::store::{Owned, StoreError};
 /// What `acquire.lua` answers.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
-    Granted(Fence),
+    Granted(Fence, Option<Told>),
     Queued(Queued),
     Busy { holder: Option<Box<str>>, free_in: Option<Duration> },
     NotALock { kind: String },
 }
 
+/// The epoch of a server of a cluster, and when it had that, by its own clock in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Told {
+    pub(crate) epoch: u64,
+    pub(crate) at: u64,
+}
+
 impl Answer {
     pub(crate) fn read(reply: &Value) -> Result<Self, StoreError> {
         let answer = match reply {
-            Value::Int(number) => fence(*number).map(Self::Granted),
-            Value::Array(parts) => Self::not_granted(parts),
+            Value::Int(number) => fence(*number).map(|fence| Self::Granted(fence, None)),
+            Value::Array(parts) => Self::of_parts(parts),
             _ => None,
         };
         answer.ok_or_else(|| unexpected(reply))
     }
 
-    fn not_granted(parts: &[Value]) -> Option<Self> {
+    fn of_parts(parts: &[Value]) -> Option<Self> {
         match parts {
+            [Value::Int(number), Value::BulkString(epoch)] => {
+                let granted = |(fence, told)| Self::Granted(fence, Some(told));
+                fence(*number).zip(told(epoch)).map(granted)
+            }
             [Value::Int(pause), Value::Int(free_in), Value::Int(number)] => {
                 fence(*number).zip(duration(*pause)).map(|(last_fence, pause)| {
                     Self::Queued(Queued { pause, free_in: duration(*free_in), last_fence })
@@ -64,6 +75,11 @@ fn fence(number: i64) -> Option<Fence> {
     number.try_into().ok().map(Fence::new)
 }
 
+fn told(text: &[u8]) -> Option<Told> {
+    let (epoch, at) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+    Some(Told { epoch: epoch.parse().ok()?, at: at.parse().ok()? })
+}
+
 /// Milliseconds, or -1 for never.
 fn duration(ms: i64) -> Option<Duration> {
     ms.try_into().ok().map(Duration::from_millis)
@@ -81,7 +97,12 @@ mod tests {
     fn answers_are_read_and_others_are_errors() {
         let read = |parts: &[Value]| Answer::read(&Value::Array(parts.to_vec())).ok();
         let ms = Duration::from_millis;
-        assert_eq!(Answer::read(&Value::Int(17)).ok(), Some(Answer::Granted(Fence::new(17))));
+        let fence = Fence::new(17);
+        assert_eq!(Answer::read(&Value::Int(17)).ok(), Some(Answer::Granted(fence, None)));
+        assert_eq!(
+            read(&[Value::Int(17), text("3 42")]),
+            Some(Answer::Granted(fence, Some(Told { epoch: 3, at: 42 })))
+        );
         let last_fence = Fence::new(16);
         assert_eq!(
             read(&[Value::Int(100), Value::Int(-1), Value::Int(16)]),
@@ -107,6 +128,8 @@ mod tests {
             Value::SimpleString("hash".into()),
             Value::Array(vec![]),
             Value::Array(vec![Value::Int(17)]),
+            Value::Array(vec![Value::Int(17), text("3")]),
+            Value::Array(vec![Value::Int(17), text("3 -1")]),
             Value::Array(vec![Value::Nil, Value::Nil]),
             Value::Array(vec![Value::Int(-5), Value::Int(1), Value::Int(16)]),
             Value::Array(vec![Value::Int(5), Value::Int(1), Value::Nil]),

@@ -37,23 +37,23 @@ pub(super) struct Cluster {
 }
 
 /// What a server says: who owns each range of slots.
-type Ranges = Vec<(u16, u16, String)>;
+type Ranges = Vec<(u16, u16, Arc<str>)>;
 
 #[derive(Debug, Default)]
 struct Map {
-    nodes: BTreeMap<String, Arc<Connections>>,
+    nodes: BTreeMap<Arc<str>, Arc<Connections>>,
     /// The address of the owner of each slot, by the first slot of its range, with the last one.
-    ranges: BTreeMap<u16, (u16, String)>,
+    ranges: BTreeMap<u16, (u16, Arc<str>)>,
 }
 
 impl Map {
-    fn owner(&self, slot: Slot) -> Option<&str> {
+    fn owner(&self, slot: Slot) -> Option<&Arc<str>> {
         let (_, (last, owner)) = self.ranges.range(..=slot.number()).next_back()?;
         (slot.number() <= *last).then_some(owner)
     }
 
     /// Gives a slot another owner.
-    fn set_owner(&mut self, slot: Slot, owner: &str) {
+    fn set_owner(&mut self, slot: Slot, owner: Arc<str>) {
         let number = slot.number();
         if let Some((&first, range)) = self.ranges.range_mut(..=number).next_back()
             && number <= range.0
@@ -67,7 +67,7 @@ impl Map {
                 self.ranges.insert(number + 1, (last, before));
             }
         }
-        self.ranges.insert(number, (number, owner.to_owned()));
+        self.ranges.insert(number, (number, owner));
     }
 
     /// The first range of slots that nobody owns.
@@ -93,18 +93,20 @@ impl Cluster {
     pub(super) async fn line(&self, key: &Key) -> Result<Line, StoreError> {
         self.refresh_if_stale().await?;
         let slot = Slot::of(key.as_str());
-        let owner = self.map().owner(slot).map(str::to_owned);
-        let Some(owner) = owner else {
-            self.stale.store(true, Ordering::Relaxed);
-            let number = slot.number();
-            return Err(StoreError::NotExecuted(
-                format!("no server of the cluster has slot {number}").into(),
-            ));
+        let owner = self.map().owner(slot).cloned();
+        let line = match owner {
+            Some(owner) => {
+                let line = self.node(&owner).line().await;
+                line.map_err(|error| fault::at(&owner, error))
+            }
+            None => Err(StoreError::NotExecuted(
+                format!("no server of the cluster has slot {}", slot.number()).into(),
+            )),
         };
-        self.node(&owner).line().await.map_err(|error| {
+        if line.is_err() {
             self.stale.store(true, Ordering::Relaxed);
-            fault::at(&owner, error)
-        })
+        }
+        line
     }
 
     /// Where to send a command about `key` again, if its answer on `line` redirects it.
@@ -123,7 +125,7 @@ impl Cluster {
         match redirection {
             Redirection::Moved(address) => {
                 let address = complete(&address, line.address());
-                self.map().set_owner(Slot::of(key.as_str()), &address);
+                self.map().set_owner(Slot::of(key.as_str()), Arc::clone(&address));
                 self.node(&address).line().await.map(Some)
             }
             Redirection::Ask(address) => {
@@ -154,7 +156,7 @@ impl Cluster {
             ));
         }
         let mut owners: Vec<_> =
-            self.map().ranges.values().map(|(_, owner)| owner.clone()).collect();
+            self.map().ranges.values().map(|(_, owner)| Arc::clone(owner)).collect();
         owners.sort_unstable();
         owners.dedup();
         let mut lines = Vec::new();
@@ -170,13 +172,13 @@ impl Cluster {
     }
 
     /// The connections to the server at an address.
-    fn node(&self, address: &str) -> Arc<Connections> {
+    fn node(&self, address: &Arc<str>) -> Arc<Connections> {
         let node = || {
             let (host, port) = split(address).unwrap_or((address, 6_379));
-            let place = Place::Fixed(address::at(&self.seeds[0], host, port).into());
+            let place = Place::OfCluster(address::at(&self.seeds[0], host, port).into());
             Arc::new(Connections::new(place, Arc::clone(&self.common)))
         };
-        Arc::clone(self.map().nodes.entry(address.to_owned()).or_insert_with(node))
+        Arc::clone(self.map().nodes.entry(Arc::clone(address)).or_insert_with(node))
     }
 
     async fn refresh_if_stale(&self) -> Result<(), StoreError> {
@@ -196,19 +198,19 @@ impl Cluster {
     }
 
     async fn ask_for_map(&self) -> Result<(), StoreError> {
-        let seeds = self.seeds.iter().map(|seed| seed.addr().to_string());
+        let seeds = self.seeds.iter().map(|seed| seed.addr().to_string().into());
         let known = self.map().nodes.keys().cloned().collect::<Vec<_>>();
         let mut addresses: Vec<_> = known.into_iter().chain(seeds).collect();
         addresses.sort_unstable();
         addresses.dedup();
-        let ask = |address: &String| ask(address.clone(), self.node(address));
+        let ask = |address: &Arc<str>| ask(Arc::clone(address), self.node(address));
         let (answers, errors) = survey(addresses.iter().map(ask), addresses.len() / 2 + 1).await;
         // Who is cut off from the others knows an older epoch.
         let Some((_, ranges)) = answers.into_iter().max_by_key(|(epoch, _)| *epoch) else {
             let nobody = || StoreError::NotExecuted("no server of the cluster answers".into());
             return Err(errors.into_iter().next().unwrap_or_else(nobody));
         };
-        let in_use = |address: &String| ranges.iter().any(|(_, _, owner)| owner == address);
+        let in_use = |address: &Arc<str>| ranges.iter().any(|(_, _, owner)| owner == address);
         let mut map = self.map();
         map.nodes.retain(|address, _| in_use(address));
         map.ranges =
@@ -219,7 +221,7 @@ impl Cluster {
 
 /// Asks a server for the epoch of the cluster and the owners of its slots. Who knows that it is cut
 /// off from the others has the epoch 0.
-async fn ask(address: String, node: Arc<Connections>) -> Result<(u64, Ranges), StoreError> {
+async fn ask(address: Arc<str>, node: Arc<Connections>) -> Result<(u64, Ranges), StoreError> {
     let asked = async {
         let line = node.line().await?;
         let mut questions = redis::pipe();
@@ -243,7 +245,7 @@ async fn ask(address: String, node: Arc<Connections>) -> Result<(u64, Ranges), S
 }
 
 /// The first and the last slot and their owner, out of an answer to `CLUSTER SLOTS`.
-fn range(parts: Vec<Value>, asked: &str) -> Option<(u16, u16, String)> {
+fn range(parts: Vec<Value>, asked: &str) -> Option<(u16, u16, Arc<str>)> {
     let mut parts = parts.into_iter();
     let (first, last) =
         (from_redis_value(parts.next()?).ok()?, from_redis_value(parts.next()?).ok()?);
@@ -255,10 +257,10 @@ fn range(parts: Vec<Value>, asked: &str) -> Option<(u16, u16, String)> {
 }
 
 /// An address, with the host of the server that gave it if it has none.
-fn complete(address: &str, from: &str) -> String {
+fn complete(address: &str, from: &str) -> Arc<str> {
     match (address.strip_prefix(':'), split(from)) {
-        (Some(port), Some((host, _))) => format!("{host}:{port}"),
-        _ => address.to_owned(),
+        (Some(port), Some((host, _))) => format!("{host}:{port}").into(),
+        _ => address.into(),
     }
 }
 
@@ -273,8 +275,7 @@ mod tests {
     use super::*;
 
     fn map(ranges: &[(u16, u16, &str)]) -> Map {
-        let ranges =
-            ranges.iter().map(|(first, last, owner)| (*first, (*last, (*owner).to_owned())));
+        let ranges = ranges.iter().map(|(first, last, owner)| (*first, (*last, (*owner).into())));
         Map { nodes: BTreeMap::new(), ranges: ranges.collect() }
     }
 
@@ -289,7 +290,7 @@ mod tests {
             (200, Some("b:2")),
             (Slot::COUNT - 1, Some("b:2")),
         ] {
-            assert_eq!(map.owner(Slot::numbered(number)), owner, "{number}");
+            assert_eq!(map.owner(Slot::numbered(number)).map(|owner| &**owner), owner, "{number}");
         }
         assert_eq!(map.gap(), Some((100, 199)));
     }
@@ -298,10 +299,14 @@ mod tests {
     fn a_slot_moves_alone() {
         for number in [0, 1, 50, 98, 99] {
             let mut map = map(&[(0, 99, "a:1"), (100, Slot::COUNT - 1, "b:2")]);
-            map.set_owner(Slot::numbered(number), "b:2");
+            map.set_owner(Slot::numbered(number), "b:2".into());
             for other in 0..Slot::COUNT {
                 let owner = if other == number || other > 99 { "b:2" } else { "a:1" };
-                assert_eq!(map.owner(Slot::numbered(other)), Some(owner), "{number} {other}");
+                assert_eq!(
+                    map.owner(Slot::numbered(other)),
+                    Some(&owner.into()),
+                    "{number} {other}"
+                );
             }
             assert_eq!(map.gap(), None);
         }
@@ -316,8 +321,8 @@ mod tests {
 
     #[test]
     fn addresses_without_a_host_are_completed() {
-        assert_eq!(complete(":7001", "10.0.0.1:7000"), "10.0.0.1:7001");
-        assert_eq!(complete("b:7001", "10.0.0.1:7000"), "b:7001");
+        assert_eq!(&*complete(":7001", "10.0.0.1:7000"), "10.0.0.1:7001");
+        assert_eq!(&*complete("b:7001", "10.0.0.1:7000"), "b:7001");
         assert_eq!(split("::1:7000"), Some(("::1", 7_000)));
     }
 }

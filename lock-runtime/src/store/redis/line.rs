@@ -1,6 +1,5 @@
 //! One connection to a server.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,8 +11,9 @@ use redis::{Cmd, Pipeline, ProtocolVersion, RedisError, Value};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use super::answer::unexpected;
+use super::answer::{Told, unexpected};
 use super::fault;
+use super::fences::{Epoch, Fences};
 use super::server::Common;
 use crate::store::StoreError;
 use crate::{Fence, token};
@@ -180,21 +180,14 @@ impl Line {
         &self.state.address
     }
 
-    /// The epoch in which its server became the master, for [fences](crate::fence).
-    pub(super) fn epoch(&self) -> &str {
-        &self.state.epoch_text
+    /// The last fence number that was seen, and the epoch of the server, as the scripts expect them.
+    pub(in crate::store) fn fence_terms(&self) -> [String; 2] {
+        self.state.fences().terms()
     }
 
-    /// The greatest number of a fence counter that was seen on it: 0 on a new one, which may lead to
-    /// a server that has lost some.
-    pub(in crate::store) fn last_fence(&self, counter: u16) -> u64 {
-        self.state.last_fences().get(&counter).copied().unwrap_or_default()
-    }
-
-    pub(in crate::store) fn note_fence(&self, counter: u16, fence: Fence) {
-        let mut fences = self.state.last_fences();
-        let last = fences.entry(counter).or_default();
-        *last = fence.get().max(*last);
+    /// Takes note of a fence number, and of the epoch that was told with it.
+    pub(in crate::store) fn note_fence(&self, fence: Fence, told: Option<Told>) {
+        self.state.fences().note(fence, told);
     }
 
     /// Whether `script` was not called on it before.
@@ -212,12 +205,12 @@ impl Line {
 pub(in crate::store) struct LineState {
     pub(super) common: Arc<Common>,
     address: String,
+    /// When the sentinels made its server the master; 0 without sentinels.
     epoch: u64,
-    epoch_text: String,
     pub(super) broken: AtomicBool,
     /// Answers that have been missing since the last one that came.
     doubts: AtomicU32,
-    last_fences: Mutex<BTreeMap<u16, u64>>,
+    fences: Mutex<Fences>,
     /// The scripts that were called on it; a list, because there are few.
     called: Mutex<Vec<&'static str>>,
     /// The channel on which the server sends messages to those who wait.
@@ -230,7 +223,7 @@ impl LineState {
     pub(super) fn new(
         common: &Arc<Common>,
         address: String,
-        epoch: u64,
+        epoch: Epoch,
         protocol: ProtocolVersion,
     ) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -238,15 +231,14 @@ impl LineState {
         let inbox = format!("{}:{number}", token::process_name());
         let resp3 = protocol.supports_resp3();
         let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
-        let (broken, doubts, last_fences, called) = Default::default();
+        let (broken, doubts, called) = Default::default();
         Self {
             common: Arc::clone(common),
             address,
-            epoch,
-            epoch_text: epoch.to_string(),
+            epoch: if let Epoch::Fixed(epoch) = epoch { epoch } else { 0 },
             broken,
             doubts,
-            last_fences,
+            fences: Mutex::new(Fences::new(epoch)),
             called,
             inbox,
             deaf: OnceCell::new_with(deaf),
@@ -257,8 +249,8 @@ impl LineState {
         self.epoch < self.common.newest_epoch.load(Ordering::Acquire)
     }
 
-    fn last_fences(&self) -> MutexGuard<'_, BTreeMap<u16, u64>> {
-        self.last_fences.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fences(&self) -> MutexGuard<'_, Fences> {
+        self.fences.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_note<T>(&self, answer: &Result<T, RedisError>) {

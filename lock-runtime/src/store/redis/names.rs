@@ -17,31 +17,23 @@ pub(in crate::store) struct Names {
     waiters: String,
     peers: String,
     fence: Cow<'static, str>,
-    /// Which counter that is.
-    pub(in crate::store) counter: u16,
 }
 
 impl Names {
     /// The names on one server.
     pub(in crate::store) fn of(key: &Key) -> Self {
-        Self::with_counter(key, FENCE.into(), 0)
+        Self::with_counter(key, FENCE.into())
     }
 
     /// The names in a cluster.
     pub(super) fn in_cluster(key: &Key) -> Self {
-        let slot = Slot::of(key.as_str());
-        Self::with_counter(key, format!("{FENCE}:{{{}}}", slot.tag()).into(), slot.number())
+        let tag = Slot::of(key.as_str()).tag();
+        Self::with_counter(key, format!("{FENCE}:{{{tag}}}").into())
     }
 
-    fn with_counter(key: &Key, fence: Cow<'static, str>, counter: u16) -> Self {
+    fn with_counter(key: &Key, fence: Cow<'static, str>) -> Self {
         let helper = |name: &str| helper(key.as_str(), name);
-        Self {
-            key: key.clone(),
-            waiters: helper("waiters"),
-            peers: helper("peers"),
-            fence,
-            counter,
-        }
+        Self { key: key.clone(), waiters: helper("waiters"), peers: helper("peers"), fence }
     }
 
     pub(in crate::store) fn all(&self) -> [&str; 4] {

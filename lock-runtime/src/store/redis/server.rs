@@ -10,8 +10,10 @@ use redis::{
     RedisError, Value,
 };
 
+use super::answer::Told;
 use super::check;
 use super::fault::{self, ConnectError};
+use super::fences::Epoch;
 use super::line::{Line, LineState};
 use super::requests::Requests;
 use super::sentinel::Sentinel;
@@ -75,6 +77,8 @@ pub(super) struct Server {
 pub(in crate::store) enum Place {
     /// Always there.
     Fixed(Box<ConnectionInfo>),
+    /// There, as one of a cluster.
+    OfCluster(Box<ConnectionInfo>),
     /// Where the sentinels say.
     Sentinel(Box<Sentinel>),
 }
@@ -96,22 +100,26 @@ impl Server {
 
     pub(super) fn sentinel(&self) -> Option<&Sentinel> {
         match &self.place {
-            Place::Fixed(_) => None,
+            Place::Fixed(_) | Place::OfCluster(_) => None,
             Place::Sentinel(sentinel) => Some(sentinel),
         }
     }
 
     fn settings(&self) -> &ConnectionInfo {
         match &self.place {
-            Place::Fixed(info) => info,
+            Place::Fixed(info) | Place::OfCluster(info) => info,
             Place::Sentinel(sentinel) => sentinel.master_settings(),
         }
     }
 
     pub(super) async fn connect(&self) -> Result<Line, ConnectError> {
         let (info, epoch) = match &self.place {
-            Place::Fixed(info) => ((**info).clone(), 0),
-            Place::Sentinel(sentinel) => sentinel.master().await?,
+            Place::Fixed(info) => ((**info).clone(), Epoch::Fixed(0)),
+            Place::OfCluster(info) => ((**info).clone(), Epoch::Told(Told::default())),
+            Place::Sentinel(sentinel) => {
+                let (info, epoch) = sentinel.master().await?;
+                (info, Epoch::Fixed(epoch))
+            }
         };
         let line = self.connect_to(&info, epoch).await.map_err(ConnectError::Server)?;
         if self.sentinel().is_some() {
@@ -120,7 +128,7 @@ impl Server {
         Ok(line)
     }
 
-    async fn connect_to(&self, info: &ConnectionInfo, epoch: u64) -> Result<Line, RedisError> {
+    async fn connect_to(&self, info: &ConnectionInfo, epoch: Epoch) -> Result<Line, RedisError> {
         if self.resp3.load(Ordering::Relaxed) {
             match self.connect_by(ProtocolVersion::RESP3, info, epoch).await {
                 Err(error) if fault::is_resp3_unknown(&error) => {
@@ -147,7 +155,7 @@ impl Server {
         &self,
         protocol: ProtocolVersion,
         info: &ConnectionInfo,
-        epoch: u64,
+        epoch: Epoch,
     ) -> Result<Line, RedisError> {
         let Common { timeout, ref requests, .. } = *self.common;
         let state = LineState::new(&self.common, info.addr().to_string(), epoch, protocol);

@@ -86,14 +86,6 @@ impl Servers {
         }
     }
 
-    /// The epoch in which the server at the end of `line` became the master, as the scripts expect it.
-    pub(super) fn epoch<'a>(&self, line: &'a Line) -> &'a str {
-        match self {
-            Self::One(_) => line.epoch(),
-            Self::Cluster(_) => "cluster",
-        }
-    }
-
     /// Tells servers apart.
     pub(super) fn shard(&self, key: &Key) -> u64 {
         match self {

@@ -57,11 +57,29 @@ pub(super) fn hash_tag(key: &str) -> Option<&str> {
 /// something whose CRC is `begun`.
 fn crc16(begun: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(begun, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
-        })
+        let [high, low] = crc.to_be_bytes();
+        u16::from(low) << 8 ^ CRCS[usize::from(high ^ byte)]
     })
 }
+
+/// The CRC of each single byte.
+const CRCS: [u16; 256] = {
+    let mut crcs = [0; 256];
+    let mut byte = 0;
+    loop {
+        let mut crc = u16::from_be_bytes([byte, 0]);
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        crcs[byte as usize] = crc;
+        if byte == u8::MAX {
+            break crcs;
+        }
+        byte += 1;
+    }
+};
 
 #[cfg(test)]
 mod tests {

@@ -211,7 +211,7 @@ impl Reply {
     /// Whether the server may hold the lock because of the question.
     fn may_hold(&self) -> bool {
         match self {
-            Self::Take(Ok((answer, _))) => matches!(answer, Answer::Granted(_)),
+            Self::Take(Ok((answer, _))) => matches!(answer, Answer::Granted(..)),
             Self::Take(Err(error)) => error.may_have_run(),
             Self::Confirm(_) => false,
         }
@@ -222,7 +222,7 @@ impl Reply {
 fn note(vote: &mut Vote, node: usize, reply: Reply) -> Event {
     let lost = Event::Lost { node };
     let (new, event) = match reply {
-        Reply::Take(Ok((Answer::Granted(number), line))) => {
+        Reply::Take(Ok((Answer::Granted(number, _), line))) => {
             (Vote::Granted(line), Event::Granted { node, number: number.get() })
         }
         Reply::Take(Ok((Answer::Busy { holder, free_in }, _))) => {

@@ -107,15 +107,15 @@ impl Node {
         if !attempt.ask(index, &line) {
             return Err(StoreError::NotExecuted("the lock is wanted no more".into()));
         }
-        let (ttl, seen) = (millis(attempt.ttl), line.last_fence(attempt.names.counter).to_string());
+        let (ttl, [seen, _]) = (millis(attempt.ttl), line.fence_terms());
         let args = [attempt.token.as_bytes(), ttl.as_bytes(), seen.as_bytes()];
         let answer = TAKE.call(&line, &attempt.names.without_queue(), &args).await;
         let answer = answer.and_then(|answer| Answer::read(&answer));
         if !answer.as_ref().is_err_and(StoreError::may_have_run) {
             attempt.answered(index);
         }
-        if let Ok(Answer::Granted(number)) = &answer {
-            line.note_fence(attempt.names.counter, *number);
+        if let Ok(Answer::Granted(number, _)) = &answer {
+            line.note_fence(*number, None);
         }
         Ok((answer?, line))
     }
@@ -130,7 +130,7 @@ impl Node {
         let args = [attempt.token.as_bytes(), number.as_bytes()];
         let owned = owned(&CONFIRM.call(&line, &attempt.names.without_queue(), &args).await?)?;
         if owned == Owned::Yes {
-            line.note_fence(attempt.names.counter, fence);
+            line.note_fence(fence, None);
         }
         Ok(owned)
     }

@@ -3,8 +3,9 @@
 -- ARGV[3]  how long the first in the queue pauses before he asks again; empty: leave the queue
 -- ARGV[4]  the inbox; empty: there is none
 -- ARGV[5]  the last fence number that was seen on this connection
--- ARGV[6]  the epoch of the server
+-- ARGV[6]  the epoch of the server; in a cluster what it has told
 -- fence                   granted
+-- {fence, epoch}          the same, and the epoch is told
 -- {pause, free in, fence} queued: when to ask again, when the lock is free at the latest, and a
 --                         number that all grants up to now are not above
 -- {holder, free in}       busy, and not in the queue (free in -1 ms: it never expires)
@@ -15,14 +16,14 @@ if type(holder) == 'table' then
   return {redis.call('TYPE', KEYS[1])}
 end
 local queue = not holder and redis.call('EXISTS', KEYS[2]) == 1
-local fence, failure
+local fence, failure, told
 if holder == token or not holder or pause ~= '' then
-  fence, failure = next_fence(seen, epoch)
+  fence, failure, told = next_fence(seen, epoch)
   if not fence then
     return failure
   end
 end
 if holder == token or not holder and not queue then
   grant(token, ttl)
-  return fence
+  return told and {fence, told} or fence
 end

@@ -1,12 +1,37 @@
 -- How the lock KEYS[1] is granted.
 -- KEYS[#KEYS]  the last fence number, shared by all locks
 
+local DAY = 86400000000 -- in microseconds, as all times here
+local BELIEVED = 500000
+
+local function time_in_us()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- The epoch of this server of a cluster, which only the server knows, and what to tell the client:
+-- the epoch, and the time when that was so. What was told before is believed for half a second, because
+-- asking takes longer than all else here. No server wins an election sooner after a master has failed,
+-- so nobody can have granted more meanwhile, and then lost it.
+local function epoch_in_cluster(told, now)
+  local epoch, at = string.match(told, '^(%d+) (%d+)$')
+  if epoch and now - at >= 0 and now - at < BELIEVED then
+    return epoch
+  end
+  local info = redis.pcall('CLUSTER', 'INFO')
+  if type(info) == 'table' then
+    return nil, info
+  end
+  epoch = string.match(info, 'cluster_my_epoch:(%d+)')
+  return epoch, string.format('%s %.0f', epoch, now)
+end
+
 -- The next fence number, one more than the last, or none and the error. If it is not greater than
 -- `seen`, the last one that the client has seen on its connection, or if that has seen none (0), the
--- counter may have lost some. Then the number is at least the time in microseconds, which each epoch
--- of the server, that is each failover, puts forward by a day: while the clock does not go back by
--- more, no number was as great before. The epoch may be known to the server only ('cluster').
-local DAY = 86400000000
+-- counter may have lost some. Then the number is at least the time, which each epoch of the server,
+-- that is each failover, puts forward by a day: while the clock does not go back by more, no number was
+-- as great before. In a cluster, `epoch` is no number but what the client was told, or empty. If it is
+-- told again, that is the third result.
 local function next_fence(seen, epoch)
   local fence = redis.pcall('INCR', KEYS[#KEYS])
   local failure = type(fence) == 'table' and fence.err
@@ -18,20 +43,20 @@ local function next_fence(seen, epoch)
     end
     return nil, redis.error_reply('FENCE ' .. KEYS[#KEYS] .. ' holds no number below 2^53')
   end
-  seen = tonumber(seen)
-  if seen == 0 or fence <= seen then
-    if epoch == 'cluster' then
-      local info = redis.pcall('CLUSTER', 'INFO')
-      if type(info) == 'table' then
-        return nil, info
-      end
-      epoch = string.match(info, 'cluster_my_epoch:(%d+)')
+  local now, told
+  if not tonumber(epoch) then
+    now = time_in_us()
+    epoch, told = epoch_in_cluster(epoch, now)
+    if not epoch then
+      return nil, told
     end
-    local time = redis.call('TIME')
-    fence = math.max(fence, time[1] * 1000000 + time[2] + epoch * DAY)
+  end
+  seen = tonumber(seen)
+  if told or seen == 0 or fence <= seen then
+    fence = math.max(fence, (now or time_in_us()) + epoch * DAY)
     redis.call('SET', KEYS[#KEYS], string.format('%.0f', fence))
   end
-  return fence
+  return fence, nil, told
 end
 
 -- The fence number was taken before: were there an error in that after this, the lock would stay taken.

@@ -10,7 +10,7 @@ if queue then
     local first, first_ttl = next_in_queue(token, string.format(' held %.0f', fence), now)
     if not first or first == token then
       grant(token, ttl)
-      return fence
+      return told and {fence, told} or fence
     end
     grant(first, first_ttl)
     holder = first
