@@ -82,10 +82,11 @@
 //! locks together, so that gaps mean nothing. After data may have been lost, on a new connection or
 //! when the key is behind what was seen on an old one, a fence is at least the server's time in
 //! microseconds, and the numbers grow on: a clock is ahead of anything that counts grants. With
-//! sentinels and in a cluster, each failover adds a day to it. So it can only be behind the last number
-//! that was given after it was set back, or on a replica that takes over with a clock that is later
-//! than that. Then old holders are accepted and new ones refused until the clock has
-//! caught up, and two grants could even have the same number. So let clocks be slewed and not stepped.
+//! sentinels and in a cluster, each failover adds a day to it; in a cluster, where each slot has a key
+//! of its own, that is looked at again every tenth of a second. So the time is behind the last number
+//! only if the clock was set back, or if a replica takes over whose clock is behind by more than a day.
+//! Then old holders are accepted and new ones refused until the clock has caught up, and two grants could
+//! even have the same number. So let clocks be slewed and not stepped.
 
 use std::fmt;
 

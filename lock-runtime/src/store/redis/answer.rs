@@ -18,7 +18,7 @@ pub(crate) enum Answer {
 }
 
 /// The epoch of a server of a cluster, and when it had that, by its own clock in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Told {
     pub(crate) epoch: u64,
     pub(crate) at: u64,

@@ -126,11 +126,11 @@ impl Cluster {
             Redirection::Moved(address) => {
                 let address = complete(&address, line.address());
                 self.map().set_owner(Slot::of(key.as_str()), Arc::clone(&address));
-                self.node(&address).line().await.map(Some)
+                self.new_owner(&address).line().await.map(Some)
             }
             Redirection::Ask(address) => {
                 let address = complete(&address, line.address());
-                Ok(Some(self.node(&address).line().await?.asking()))
+                Ok(Some(self.new_owner(&address).line().await?.asking()))
             }
             Redirection::TryAgain => {
                 sleep(TRY_AGAIN).await;
@@ -181,6 +181,13 @@ impl Cluster {
         Arc::clone(self.map().nodes.entry(Arc::clone(address)).or_insert_with(node))
     }
 
+    /// The connections to a server that has a slot now which it may not have had before.
+    fn new_owner(&self, address: &Arc<str>) -> Arc<Connections> {
+        let node = self.node(address);
+        node.doubt_epoch();
+        node
+    }
+
     async fn refresh_if_stale(&self) -> Result<(), StoreError> {
         if !self.stale.load(Ordering::Relaxed) {
             return Ok(());
@@ -213,6 +220,7 @@ impl Cluster {
         let in_use = |address: &Arc<str>| ranges.iter().any(|(_, _, owner)| owner == address);
         let mut map = self.map();
         map.nodes.retain(|address, _| in_use(address));
+        map.nodes.values().for_each(|node| node.doubt_epoch());
         map.ranges =
             ranges.into_iter().map(|(first, last, owner)| (first, (last, owner))).collect();
         Ok(())

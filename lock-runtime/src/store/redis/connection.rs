@@ -33,6 +33,15 @@ impl Connections {
         self.here()?.line().await
     }
 
+    /// Has the server tell its epoch again, on all lines.
+    pub(super) fn doubt_epoch(&self) {
+        for (_, connection) in &*self.by_runtime() {
+            if let Some(line) = connection.current_line() {
+                line.doubt_epoch();
+            }
+        }
+    }
+
     /// The connection of the runtime this is called on.
     fn here(&self) -> Result<Arc<Connection>, StoreError> {
         let runtime = current_runtime()?;

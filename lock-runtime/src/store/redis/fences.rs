@@ -8,8 +8,8 @@ use crate::Fence;
 /// What the scripts need to know for the next fence number.
 #[derive(Debug)]
 pub(super) struct Fences {
-    /// No number that the server gives from now on may be as small. 0 on a new line, which may lead to
-    /// a server that has lost some.
+    /// A counter that is not above this may have lost some. 0 on a new line, which may lead to a server
+    /// that has.
     seen: u64,
     epoch: Epoch,
 }
@@ -46,19 +46,26 @@ impl Fences {
 
     /// Takes note of a number that was given, and of what was told with it.
     ///
-    /// In a cluster each slot has a counter. The first number of an epoch has to be seen by all of
-    /// them, and none of the others: they say nothing of each other.
+    /// In a cluster each slot has a counter. The first number of an epoch is a floor for all of them;
+    /// later ones say nothing of another slot's counter.
     pub(super) fn note(&mut self, fence: Fence, told: Option<Told>) {
         match &mut self.epoch {
             Epoch::Fixed(_) => self.seen = self.seen.max(fence.get()),
             Epoch::Told(known) => {
-                if let Some(told) = told.filter(|told| told > known) {
+                if let Some(told) = told.filter(|told| told.epoch >= known.epoch) {
                     if told.epoch > known.epoch || self.seen == 0 {
                         self.seen = fence.get();
                     }
                     *known = told;
                 }
             }
+        }
+    }
+
+    /// Has the server tell its epoch again, because a slot has come to it, and a higher epoch with that.
+    pub(super) fn doubt_epoch(&mut self) {
+        if let Epoch::Told(told) = &mut self.epoch {
+            told.at = 0;
         }
     }
 }
@@ -92,9 +99,12 @@ mod tests {
             (70, Some(told(3, 15)), ["70", "3 15"]), // the clock went back
             (80, Some(told(0, 30)), ["70", "3 15"]), // an answer that comes late
             (20, Some(told(3, 40)), ["70", "3 40"]),
+            (80, Some(told(3, 5)), ["70", "3 5"]), // and went back once more
         ] {
             fences.note(Fence::new(fence), told);
             assert_eq!(fences.terms(), terms);
         }
+        fences.doubt_epoch();
+        assert_eq!(fences.terms(), ["70", ""]);
     }
 }

@@ -180,7 +180,7 @@ impl Line {
         &self.state.address
     }
 
-    /// The last fence number that was seen, and the epoch of the server, as the scripts expect them.
+    /// What is known of the fence counters and of the epoch of the server, as the scripts expect it.
     pub(in crate::store) fn fence_terms(&self) -> [String; 2] {
         self.state.fences().terms()
     }
@@ -188,6 +188,10 @@ impl Line {
     /// Takes note of a fence number, and of the epoch that was told with it.
     pub(in crate::store) fn note_fence(&self, fence: Fence, told: Option<Told>) {
         self.state.fences().note(fence, told);
+    }
+
+    pub(super) fn doubt_epoch(&self) {
+        self.state.fences().doubt_epoch();
     }
 
     /// Whether `script` was not called on it before.
@@ -205,7 +209,7 @@ impl Line {
 pub(in crate::store) struct LineState {
     pub(super) common: Arc<Common>,
     address: String,
-    /// When the sentinels made its server the master; 0 without sentinels.
+    /// The epoch in which the sentinels made its server the master; 0 without sentinels.
     epoch: u64,
     pub(super) broken: AtomicBool,
     /// Answers that have been missing since the last one that came.

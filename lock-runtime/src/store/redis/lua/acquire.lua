@@ -2,10 +2,10 @@
 -- is always safe: it keeps the place in the queue, and repairs what was not heard.
 -- ARGV[3]  how long the first in the queue pauses before he asks again; empty: leave the queue
 -- ARGV[4]  the inbox; empty: there is none
--- ARGV[5]  the last fence number that was seen on this connection
--- ARGV[6]  the epoch of the server; in a cluster what it has told
+-- ARGV[5]  a number that the fence counter has been above; 0: none is known
+-- ARGV[6]  the epoch of the server; in a cluster what it has told, empty: nothing
 -- fence                   granted
--- {fence, epoch}          the same, and the epoch is told
+-- {fence, told}           the same, and "<epoch> <time in microseconds>"
 -- {pause, free in, fence} queued: when to ask again, when the lock is free at the latest, and a
 --                         number that all grants up to now are not above
 -- {holder, free in}       busy, and not in the queue (free in -1 ms: it never expires)

@@ -2,19 +2,19 @@
 -- KEYS[#KEYS]  the last fence number, shared by all locks
 
 local DAY = 86400000000 -- in microseconds, as all times here
-local BELIEVED = 500000
+local BELIEVED = 100000
 
 local function time_in_us()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
 
--- The epoch of this server of a cluster, which only the server knows, and what to tell the client:
--- the epoch, and the time when that was so. What was told before is believed for half a second, because
--- asking takes longer than all else here. No server wins an election sooner after a master has failed,
--- so nobody can have granted more meanwhile, and then lost it.
-local function epoch_in_cluster(told, now)
-  local epoch, at = string.match(told, '^(%d+) (%d+)$')
+-- The epoch of this server of a cluster, which only the server knows; or none and the error. `before`
+-- is what the client was told, "<epoch> <time>", or empty. That is believed for a tenth of a second,
+-- because asking takes longer than all else here: no server gives way to another one, which grants and
+-- dies, and is elected again, in so short a time. Else the second result is what to tell now.
+local function epoch_in_cluster(before, now)
+  local epoch, at = string.match(before, '^(%d+) (%d+)$')
   if epoch and now - at >= 0 and now - at < BELIEVED then
     return epoch
   end
@@ -27,11 +27,11 @@ local function epoch_in_cluster(told, now)
 end
 
 -- The next fence number, one more than the last, or none and the error. If it is not greater than
--- `seen`, the last one that the client has seen on its connection, or if that has seen none (0), the
--- counter may have lost some. Then the number is at least the time, which each epoch of the server,
+-- `seen`, which the counter has been above since the client is connected, or if that is not known (0),
+-- the counter may have lost some. Then the number is at least the time, which each epoch of the server,
 -- that is each failover, puts forward by a day: while the clock does not go back by more, no number was
--- as great before. In a cluster, `epoch` is no number but what the client was told, or empty. If it is
--- told again, that is the third result.
+-- as great before. In a cluster, `epoch` is what the client was told of it, and the third result what
+-- to tell now.
 local function next_fence(seen, epoch)
   local fence = redis.pcall('INCR', KEYS[#KEYS])
   local failure = type(fence) == 'table' and fence.err

@@ -1,7 +1,7 @@
 -- Gives back the lock KEYS[1] if the token ARGV[1] holds it: at once to the first in the queue, or,
 -- if ARGV[2] is not empty, to anybody in so many milliseconds. Else leaves the queue.
--- ARGV[3]  the last fence number that was seen on this connection
--- ARGV[4]  the epoch of the server; in a cluster what it has told
+-- ARGV[3]  a number that the fence counter has been above; 0: none is known
+-- ARGV[4]  the epoch of the server; in a cluster what it has told, empty: nothing
 -- 1: it held the lock. 0: it did not.
 local token, keep, seen, epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
