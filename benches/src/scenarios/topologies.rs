@@ -27,16 +27,17 @@ pub(super) async fn sentinel(bench: &Bench) -> Result<Section> {
     pin(master).await?;
     pin_behind(replicas.iter().chain(sentinels.sentinels())).await?;
     let (master, url) = (master[0].url(), sentinels.url());
-    let about = "As in a, with three sentinels, a master and two replicas, all on the servers' core. \
-                 The sentinels are asked once, for a connection; `raw` and \"this, one server\" are \
-                 given the address of the same master.";
+    let about = "As in a, with three sentinels, a master and two replicas. The replicas would have \
+                 machines of their own; here they stand still while it is measured. The sentinels are \
+                 asked once, for a connection; `raw` and \"this, one server\" are given the address of \
+                 the same master.";
     let section = Section::new("j-sentinel", "j. Sentinel", about, METRICS, &["raw", ALONE]);
     let subjects: [Subject; 3] = [
         ("raw", (Contender::Raw, &master)),
         (ALONE, (Contender::This, &master)),
         ("this, Sentinel", (Contender::This, &url)),
     ];
-    measure(section, bench, Terms::default(), &subjects).await
+    measure(section, bench, Terms::default(), &subjects, replicas).await
 }
 
 pub(super) async fn cluster(bench: &Bench) -> Result<Section> {
@@ -46,13 +47,13 @@ pub(super) async fn cluster(bench: &Bench) -> Result<Section> {
     pin(masters).await?;
     pin_behind(replicas).await?;
     let url = cluster.url();
-    let about = "As in a, with three masters, which have a replica each, all on the servers' core. The \
-                 keys are spread over all slots. `raw` has a connection to each master, and knows the \
-                 owner of each key.";
+    let about = "As in a, with three masters on the servers' core, which have a replica each, which \
+                 stands still while it is measured. The keys are spread over all slots. `raw` has a \
+                 connection to each master, and knows the owner of each key.";
     let section = Section::new("k-cluster", "k. Cluster", about, METRICS, &["raw"]);
     let subjects: [Subject; 2] =
         [("raw", (Contender::Raw, &url)), ("this, Cluster", (Contender::This, &url))];
-    measure(section, bench, Terms::default(), &subjects).await
+    measure(section, bench, Terms::default(), &subjects, replicas).await
 }
 
 pub(super) async fn redlock(bench: &Bench) -> Result<Section> {
@@ -66,7 +67,7 @@ pub(super) async fn redlock(bench: &Bench) -> Result<Section> {
     let section = Section::new("l-redlock", "l. Redlock", about, METRICS, &["raw"]);
     let subjects: [Subject; 2] =
         [("raw", (Contender::Raw, &url)), ("this, Redlock", (Contender::This, &url))];
-    measure(section, bench, voters().await, &subjects).await
+    measure(section, bench, voters().await, &subjects, &[]).await
 }
 
 /// The row of this project where it knows nothing but the master.
@@ -77,11 +78,15 @@ async fn measure(
     bench: &Bench,
     terms: Terms,
     subjects: &[Subject<'_>],
+    replicas: &[Server],
 ) -> Result<Section> {
     section
         .measure(bench, subjects, async |(contender, url), ping| {
             let fleet = bench.fleet_at(url, contender, terms, uncontended::work(bench)).await?;
-            uncontended::sample(fleet, ping).await
+            replicas.iter().for_each(Server::pause);
+            let sample = uncontended::sample(fleet, ping).await;
+            replicas.iter().for_each(Server::resume);
+            sample
         })
         .await
 }
