@@ -74,7 +74,8 @@ fn reply() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![(-2..=3_i64), any::<i64>()];
     let simple = prop_oneof![
         4 => number.clone().prop_map(|number| format!(":{number}\r\n")),
-        2 => "[a-z0-9-]{0,8}|[0-9]{1,2} -?[0-9]{1,2}".prop_map(|text| format!("${}\r\n{text}\r\n", text.len())),
+        2 => "[a-z0-9-]{0,8}|[0-9]{1,2} -?[0-9]{1,2}"
+            .prop_map(|text| format!("${}\r\n{text}\r\n", text.len())),
         2 => select(&["_\r\n", "$-1\r\n", "*-1\r\n", "+hash\r\n", "+OK\r\n", "#t\r\n", ",1.5\r\n"][..])
             .prop_map(str::to_owned),
         1 => number.prop_map(|number| format!("({number}\r\n")),

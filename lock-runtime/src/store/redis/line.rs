@@ -190,6 +190,7 @@ impl Line {
         self.state.fences().note(fence, told);
     }
 
+    /// Has the server tell its epoch again.
     pub(super) fn doubt_epoch(&self) {
         self.state.fences().doubt_epoch();
     }
