@@ -17,13 +17,13 @@ use tempfile::TempDir;
 
 use crate::command::command;
 use crate::url::url;
-use crate::{Certificates, Child, CommandLog, Network, Node, port};
+use crate::{Certificates, Child, CommandLog, Network, Node, eventually, port};
 
 const CONFIG: &str = "redis.conf";
 const READY: &str = "Ready to accept connections";
 const SENTINEL_READY: &str = "Sentinel ID is";
 const TAKEN: &str = "Address already in use";
-const START_LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A running `redis-server` with a port and a folder of its own, gone when this is dropped.
 ///
@@ -148,9 +148,21 @@ impl Server {
         command(line).query_async(&mut self.try_connection().await?).await
     }
 
+    /// Waits until so many replicas have acknowledged all that this server has.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than 30 seconds.
+    pub async fn replicated(&self, replicas: usize) {
+        eventually("the replicas are up to date", LIMIT, async || {
+            self.is_replicated(replicas).await
+        })
+        .await;
+    }
+
     /// Whether so many replicas have acknowledged all that this server has; a replica is "online" before
     /// it does.
-    pub async fn is_replicated(&self, replicas: usize) -> bool {
+    pub(crate) async fn is_replicated(&self, replicas: usize) -> bool {
         let Ok(mut connection) = self.try_connection().await else { return false };
         let mut written = redis::pipe();
         written.cmd("PUBLISH").arg("nobody").arg("").ignore();
@@ -315,7 +327,7 @@ impl ServerBuilder {
 /// Its own output says so: whoever else answers on the port would not be taken for it.
 async fn launch(command: &Command, ready: &str) -> Result<Child, String> {
     let child = Child::spawn(command);
-    match child.find_line(ready, START_LIMIT).await {
+    match child.find_line(ready, LIMIT).await {
         Some(_) => Ok(child),
         None => Err(child.lines().join("\n")),
     }

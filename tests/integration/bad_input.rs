@@ -206,8 +206,11 @@ async fn f32_durations_out_of_range_are_rejected() {
         request().ttl(ms(1_000)).min_hold(ms(1)).max_hold(ms(1_000)),
     ];
     for request in good {
-        let guard = request.wait(SOON).await.unwrap();
-        let _ = guard.release().await;
+        match request.wait(SOON).await {
+            Ok(guard) => drop(guard.release().await),
+            // An answer may come too late for a short lease.
+            Err(error) => assert!(error.is_unavailable(), "{error}"),
+        }
     }
 }
 

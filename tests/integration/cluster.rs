@@ -151,10 +151,10 @@ async fn f79_a_planned_failover_loses_no_lock() {
     let cluster = Cluster::start().await;
     let locks = LockManager::connect(cluster.url()).await.unwrap();
     let owner = cluster.owner("k").await;
-    let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
     let fence = guard.fence();
     cluster.fail_over(owner + 3, "").await;
-    renewed(&mut cluster.nodes()[owner + 3].connection().await, "k", 800).await;
+    renewed(&mut cluster.nodes()[owner + 3].connection().await, "k", 4_800).await;
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     let next = locks.lock("k").await.unwrap();

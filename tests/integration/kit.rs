@@ -56,7 +56,7 @@ pub(crate) async fn pttl(redis: &mut MultiplexedConnection, key: &str) -> i64 {
 /// longer than it was.
 pub(crate) async fn renewed(redis: &mut MultiplexedConnection, key: &str, least: i64) {
     let mut before = pttl(redis, key).await;
-    eventually("the lock is renewed", SOON, async || {
+    eventually("the lock is renewed", SOON * 2, async || {
         let left = pttl(redis, key).await;
         left > std::mem::replace(&mut before, left) && left > least
     })

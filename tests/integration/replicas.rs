@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use harness::{Cluster, Sentinels, Server, eventually};
+use harness::{Cluster, Sentinels, Server};
 use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 
@@ -16,8 +16,7 @@ async fn replicated(count: usize) -> (Server, Vec<Server>) {
     let master = settings().start().await;
     let of_master = format!("replicaof 127.0.0.1 {}", master.port());
     let replicas = join_all((0..count).map(|_| settings().config(&of_master).start())).await;
-    eventually("the replicas are up to date", SOON * 2, async || master.is_replicated(count).await)
-        .await;
+    master.replicated(count).await;
     (master, replicas)
 }
 

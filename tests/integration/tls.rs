@@ -208,9 +208,10 @@ async fn sentinels_and_their_servers_with_certificates() {
     let Some(certificates) = Certificates::make() else { return };
     let sentinels = Sentinels::start_with("orders", |server| server.tls(&certificates)).await;
     let locks = hands_over(&certificates, sentinels.url(), sentinels.servers().first()).await;
-    let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
+    sentinels.master().await.replicated(2).await;
     sentinels.fail_over().await;
-    renewed(&mut sentinels.master().await.connection().await, "k", 2_400).await;
+    renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
     guard.release().await.unwrap();
 }
 

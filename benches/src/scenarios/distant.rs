@@ -101,8 +101,7 @@ pub(super) async fn replicas_of(master: &Server, address: SocketAddr) -> Vec<Ser
     let settings = format!("replicaof {} {}", address.ip(), address.port());
     let replicas = (0..REPLICAS).map(|_| Server::builder().config(&settings).start());
     let replicas = join_all(replicas).await;
-    eventually("the replicas are up to date", LIMIT, async || master.is_replicated(REPLICAS).await)
-        .await;
+    master.replicated(REPLICAS).await;
     replicas
 }
 
