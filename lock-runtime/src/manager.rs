@@ -263,8 +263,12 @@ impl Builder {
         };
         #[cfg(feature = "tls")]
         let address = self.certificates.apply(address).map_err(LockError::not_configured)?;
-        let topology = match address {
-            Address::Redis(topology) => topology,
+        let manager = match address {
+            Address::Redis(topology) => {
+                let store = RedisStore::new(topology, self.timeout, self.replicas);
+                store.check().await.map_err(|source| unreachable(store.name(), source))?;
+                self.store(store)
+            }
             Address::Redlock(servers) => {
                 if self.replicas > 0 {
                     let why = "`replicas` does not go with redlock://, whose servers have none";
@@ -273,12 +277,13 @@ impl Builder {
                 let store =
                     Redlock::new(servers, self.timeout).map_err(LockError::not_configured)?;
                 store.check().await.map_err(|source| unreachable(store.name(), source))?;
-                return Ok(self.store(store));
+                self.store(store)
             }
         };
-        let store = RedisStore::new(topology, self.timeout, self.replicas);
-        store.check().await.map_err(|source| unreachable(store.name(), source))?;
-        Ok(self.store(store))
+        // Before the first lock, so that it is not asked of a master that was replaced meanwhile.
+        let started = manager.watchdog().start().map_err(|error| StoreError::Refused(error.into()));
+        started.map_err(|source| unreachable(&manager.0.store_name, source))?;
+        Ok(manager)
     }
 
     /// A manager that keeps its locks in a store of your own.

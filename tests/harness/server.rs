@@ -160,15 +160,18 @@ impl Server {
         .await;
     }
 
-    /// Whether so many replicas have acknowledged all that this server has; a replica is "online" before
-    /// it does.
+    /// Whether so many replicas have acknowledged all that this server has. A replica is "online" before
+    /// it does, and what came with its copy of the data it may acknowledge a second before it is sent
+    /// more; so they are asked twice.
     pub(crate) async fn is_replicated(&self, replicas: usize) -> bool {
         let Ok(mut connection) = self.try_connection().await else { return false };
         let mut written = redis::pipe();
-        written.cmd("PUBLISH").arg("nobody").arg("").ignore();
-        written.cmd("WAIT").arg(replicas).arg(1_000);
-        let acknowledged = written.query_async::<(usize,)>(&mut connection).await;
-        acknowledged.is_ok_and(|(count,)| count >= replicas)
+        for _ in 0..2 {
+            written.cmd("FUNCTION").arg("FLUSH").ignore(); // a write without a key, for clusters too
+            written.cmd("WAIT").arg(replicas).arg(1_000);
+        }
+        let acknowledged = written.query_async::<[usize; 2]>(&mut connection).await;
+        acknowledged.is_ok_and(|counts| counts.iter().all(|count| *count >= replicas))
     }
 
     /// Starts to record every command that the server runs.

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::trace::keys;
 
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f103_a_thousand_leases_are_renewed_in_time_without_a_task_each() {

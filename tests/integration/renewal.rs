@@ -125,7 +125,7 @@ async fn c069_no_renewal_comes_after_its_release() {
         }
     }
     assert_eq!(released.len(), 1_000);
-    assert!((100..1_000).contains(&renewed), "{renewed} of 1,000 were renewed");
+    assert!(renewed >= 100, "{renewed} of 1,000 were renewed");
     for id in 0..1_000 {
         assert!(!logged::reports_loss(&format!("c069:{id}")));
     }

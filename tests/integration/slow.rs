@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures_util::future::{join_all, select_all};
-use harness::{Mode, Proxy, Server};
+use harness::{Mode, Proxy, Server, eventually};
 use lock_runtime::{LockError, LockGuard, LockManager};
 use tokio::time::timeout;
 
@@ -34,6 +34,32 @@ async fn f30_answers_that_take_a_fifth_of_the_ttl_miss_no_deadline() {
     for released in join_all(guards.into_iter().map(LockGuard::release)).await {
         released.unwrap();
     }
+}
+
+/// Another connection would be as slow, and three round trips late.
+#[tokio::test]
+async fn f30_a_slow_connection_is_kept() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.addr());
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    warm_up(&locks).await;
+    proxy.both_ways(Mode::Delay(ms(400)));
+    let requests = (0..4).map(|n| locks.lock(format!("f30:{n}")).ttl(ms(4_000)).into_future());
+    let guards: Vec<_> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
+    let renewed = async || {
+        let mut before = guards[0].remaining();
+        eventually("the lease is longer", SOON, async || {
+            let left = guards[0].remaining();
+            left > std::mem::replace(&mut before, left)
+        })
+        .await;
+    };
+    renewed().await; // the first one that is slow might be lost
+    let connections = proxy.connections();
+    renewed().await;
+    renewed().await;
+    assert_eq!(proxy.connections(), connections);
+    assert!(guards.iter().all(|guard| !guard.is_lost()));
 }
 
 #[tokio::test]

@@ -30,13 +30,13 @@ fn with_all(certificates: &Certificates) -> Builder {
 
 /// A whole life of a lock, renewals and a new connection included.
 async fn works(locks: &LockManager, server: &Server) {
-    let guard = locks.lock("k").ttl(ms(1_500)).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
     let mut redis = server.connection().await;
     redis::cmd("SELECT").arg(2).exec_async(&mut redis).await.unwrap();
     assert!(redis.exists("k").await.unwrap());
     assert!(locks.lock("k").await.unwrap_err().is_busy());
     run(&mut redis, "CLIENT KILL TYPE normal").await;
-    guard.run(tokio::time::sleep(ms(1_600))).await.unwrap();
+    guard.run(tokio::time::sleep(ms(3_100))).await.unwrap();
     assert!(locks.lock("k").await.unwrap_err().is_busy());
     guard.release().await.unwrap();
 }
@@ -69,8 +69,8 @@ async fn a_url_with_the_certificates_of_the_system() {
     if let Ok(url) = env::var(URL) {
         // The process whose system trusts the test's authority.
         let locks = LockManager::connect(url).await.unwrap();
-        let guard = locks.lock("k").ttl(ms(1_500)).await.unwrap();
-        guard.run(tokio::time::sleep(ms(1_600))).await.unwrap();
+        let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
+        guard.run(tokio::time::sleep(ms(3_100))).await.unwrap();
         return guard.release().await.unwrap();
     }
     let Some(certificates) = Certificates::make() else { return };
@@ -156,7 +156,7 @@ async fn f55_a_server_may_change_its_certificate() {
     let Some(certificates) = Certificates::make() else { return };
     let server = Server::builder().tls(&certificates).start().await;
     let locks = with_all(&certificates).connect(server.url()).await.unwrap();
-    let guard = locks.lock("k").ttl(ms(1_500)).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
     certificates.renew();
     let mut redis = server.connection().await;
     for file in ["tls-cert-file", "tls-key-file"] {
@@ -165,9 +165,9 @@ async fn f55_a_server_may_change_its_certificate() {
         let set = redis::cmd("CONFIG").arg(&["SET", file, &path]).exec_async(&mut redis).await;
         set.unwrap();
     }
-    renewed(&mut redis, "k", 1_300).await;
+    renewed(&mut redis, "k", 2_600).await;
     run(&mut redis, "CLIENT KILL TYPE normal").await;
-    renewed(&mut redis, "k", 1_300).await;
+    renewed(&mut redis, "k", 2_600).await;
     guard.release().await.unwrap();
 }
 
@@ -192,13 +192,13 @@ async fn hands_over(
     assert!(error.is_unavailable(), "{error}");
     let locks = with_all(certificates).connect(url).await.unwrap();
     let guard = locks.lock("k").ttl(SOON).wait(SOON).await.unwrap();
-    let waiter = tokio::spawn(locks.lock("k").ttl(ms(1_500)).wait(SOON).into_future());
+    let waiter = tokio::spawn(locks.lock("k").ttl(ms(3_000)).wait(SOON).into_future());
     if let Some(server) = queue {
         queued(&mut server.connection().await, "k", 1).await;
     }
     guard.release().await.unwrap();
     let guard = waiter.await.unwrap().unwrap();
-    guard.run(tokio::time::sleep(ms(1_600))).await.unwrap();
+    guard.run(tokio::time::sleep(ms(3_100))).await.unwrap();
     guard.release().await.unwrap();
     locks
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, ProtocolVersion, RedisError, Value};
@@ -77,7 +77,8 @@ impl Line {
     }
 
     /// Sends commands that write together, and has them acknowledged. When that takes longer than
-    /// `patience`, the line is doubted; the answers are awaited all the same.
+    /// `patience`, and twice as long as the last time, the line is doubted; the answers are awaited all
+    /// the same. A line that is slow is left for no other one, which would be as slow.
     pub(super) async fn call_each_replicated(
         &self,
         mut commands: Pipeline,
@@ -88,6 +89,8 @@ impl Line {
         if let Some(wait) = wait {
             commands.add_command(wait);
         }
+        let sent = Instant::now();
+        let patience = patience.max(*self.state.pace() * 2);
         let mut answers = pin!(self.send(&commands));
         let mut answers = if let Ok(answers) = timeout(patience, answers.as_mut()).await {
             answers?
@@ -95,6 +98,7 @@ impl Line {
             self.state.doubts.fetch_add(1, Ordering::Relaxed);
             answers.await?
         };
+        *self.state.pace() = sent.elapsed();
         let acknowledged = if waits { self.acknowledged(answers.pop()) } else { Ok(()) };
         let missing = acknowledged.err().map(|error| error.to_string());
         let written = |answer: Result<Value, StoreError>| {
@@ -215,6 +219,8 @@ pub(in crate::store) struct LineState {
     pub(super) broken: AtomicBool,
     /// Answers that have been missing since the last one that came.
     doubts: AtomicU32,
+    /// How long the last renewals took to be answered; at first, the last command of the login.
+    pace: Mutex<Duration>,
     fences: Mutex<Fences>,
     /// The scripts that were called on it; a list, because there are few.
     called: Mutex<Vec<&'static str>>,
@@ -236,13 +242,14 @@ impl LineState {
         let inbox = format!("{}:{number}", token::process_name());
         let resp3 = protocol.supports_resp3();
         let deaf = if resp3 { None } else { Some(Some("the connection speaks RESP2".to_owned())) };
-        let (broken, doubts, called) = Default::default();
+        let (broken, doubts, pace, called) = Default::default();
         Self {
             common: Arc::clone(common),
             address,
             epoch: if let Epoch::Fixed(epoch) = epoch { epoch } else { 0 },
             broken,
             doubts,
+            pace,
             fences: Mutex::new(Fences::new(epoch)),
             called,
             inbox,
@@ -252,6 +259,10 @@ impl LineState {
 
     fn is_left(&self) -> bool {
         self.epoch < self.common.newest_epoch.load(Ordering::Acquire)
+    }
+
+    pub(super) fn pace(&self) -> MutexGuard<'_, Duration> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fences(&self) -> MutexGuard<'_, Fences> {

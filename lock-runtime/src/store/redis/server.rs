@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ProtocolVersion, PushInfo, PushKind,
@@ -183,7 +183,9 @@ impl Server {
         let multiplexed = client.get_multiplexed_async_connection_with_config(&config).await?;
         let name = redis::cmd("CLIENT").arg("SETNAME").arg(token::process_name()).take();
         // Only for people who look at `CLIENT LIST`, so it does not matter if it is refused.
+        let sent = Instant::now();
         let _ = multiplexed.clone().send_packed_command(&name).await;
+        *state.pace() = sent.elapsed();
         Ok(Line::new(multiplexed, state))
     }
 }
