@@ -254,6 +254,11 @@ impl Builder {
     pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<LockManager, LockError> {
         let address = match endpoint.into().0 {
             Place::Url(url) if url.starts_with("memory:") => {
+                if self.replicas > 0 {
+                    return Err(LockError::not_configured(
+                        "`replicas` does not go with memory://, which has none",
+                    ));
+                }
                 return Ok(self.store(MemoryStore::default()));
             }
             Place::Url(url) => Address::parse(&url).map_err(LockError::not_configured)?,

@@ -7,9 +7,9 @@ mod triggers;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -150,6 +150,11 @@ impl Proxy {
     /// If the proxy's thread has panicked.
     pub fn cut(&self) {
         self.order(Order::Cut);
+    }
+
+    /// Leads new connections to another server, as a name does that has another address now.
+    pub fn lead_to(&self, target: SocketAddr) {
+        *self.shared.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
     /// Refuses connections from now on, without touching those that are open.

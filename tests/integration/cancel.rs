@@ -125,7 +125,7 @@ async fn c085_f13_the_lock_of_a_killed_process_is_free_after_its_ttl() {
     let (guard, killed) = tokio::join!(waiting, kill);
 
     let waited = killed.elapsed();
-    assert!(waited < ms(1_000 + 700), "{waited:?} after the kill");
+    assert!(waited < ms(1_000 + 1_500), "{waited:?} after the kill");
     guard.unwrap().release().await.unwrap();
     assert!(a.lines().iter().all(|line| line != "lost"), "{:?}", a.lines());
 }

@@ -177,7 +177,8 @@ async fn f24_f25_all_have_their_turns_while_the_clock_jumps() {
     assert_eq!(all.len(), 4 * TURNS);
     assert_growing(&all);
     absent(&mut redis, "k", SOON).await;
-    assert_eq!(keys(&mut redis).await, 0);
+    clock.set(2 * HOUR); // who has lost the lock may leave notes on the queue, for a minute
+    eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
 }
 
 #[tokio::test]

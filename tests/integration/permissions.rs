@@ -84,6 +84,9 @@ async fn f51_sentinels_with_replicas() {
     let url = format!("{}?sentinel_username=app&sentinel_password=old", sentinels.url());
     let locks = builder.clone().connect(login(&url, "old")).await.unwrap();
     lives(&locks).await;
+    let wrong = login(&url.replace("sentinel_password=old", "sentinel_password=new"), "old");
+    let error = LockManager::connect(wrong).await.unwrap_err().to_string();
+    assert!(error.contains("WRONGPASS") && error.contains("`sentinel_password`"), "{error}");
     sentinels.fail_over().await;
     sentinels.well().await;
     locks.lock("order:1").wait(SOON * 4).await.unwrap().release().await.unwrap();

@@ -137,8 +137,8 @@ async fn c098_resp2_and_resp3_do_the_same() {
     let urls = [("", "3"), ("?protocol=resp2", "2"), ("?protocol=resp3", "3")];
     join_all(urls.map(async |(query, version)| {
         let server = Server::start().await;
-        let locks = LockManager::connect(format!("{}/{query}", server.url())).await.unwrap();
         let (log, mut redis) = (server.log(), server.connection().await);
+        let locks = LockManager::connect(format!("{}/{query}", server.url())).await.unwrap();
         round(&locks, "k", &log).await;
         assert!(!redis.exists("k").await.unwrap());
         let clients = clients(&mut redis).await;

@@ -13,8 +13,8 @@ use tokio::time::{sleep, timeout};
 use crate::kit::{SOON, ms, run, setup};
 use crate::trace::{grants_in_order, holder, is_acquire, is_grant, keys, queued, waiters};
 
-/// So short that a waiter is given up after three pauses of 200 ms.
-const TTL: Duration = ms(600);
+/// A waiter is given up after three pauses of a third of this.
+const TTL: Duration = ms(3_000);
 
 type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
@@ -50,7 +50,7 @@ async fn a_waiter_that_is_killed_is_passed_over() {
     let released = Instant::now();
     guard.release().await.unwrap();
     let next = timeout(SOON, waiting).await.unwrap().unwrap().unwrap();
-    assert!(released.elapsed() < ms(150), "{:?}", released.elapsed());
+    assert!(released.elapsed() < ms(800), "{:?}", released.elapsed());
     next.release().await.unwrap();
     assert_eq!(keys(&mut redis).await, 0);
 }
@@ -62,11 +62,11 @@ async fn a_waiter_that_stands_still_is_passed_over_after_three_pauses() {
     let other = wait_elsewhere(&server, &mut redis).await;
     let waiting = wait(&locks, &mut redis).await;
     other.pause();
-    sleep(3 * ms(200) + ms(50)).await;
+    sleep(3 * ms(1_000) + ms(50)).await;
     let released = Instant::now();
     guard.release().await.unwrap();
     let next = waiting.await.unwrap().unwrap();
-    assert!(released.elapsed() < ms(150), "{:?}", released.elapsed());
+    assert!(released.elapsed() < ms(800), "{:?}", released.elapsed());
 
     // It asks again when it may, and is the next one.
     other.resume();
@@ -146,16 +146,16 @@ async fn a_waiter_whose_network_is_away_is_passed_over_and_comes_back() {
     join_all([Mode::Hold, Mode::Lose].map(async |mode| {
         let (server, locks, mut redis) = setup().await;
         let proxy = Proxy::start(server.addr());
-        let far = LockManager::builder().timeout(ms(400)).connect(proxy.url()).await.unwrap();
+        let far = LockManager::builder().timeout(ms(1_500)).connect(proxy.url()).await.unwrap();
         let guard = locks.lock("k").await.unwrap();
         let cut_off = wait(&far, &mut redis).await;
         let waiting = wait(&locks, &mut redis).await;
         proxy.both_ways(mode);
-        sleep(3 * ms(200) + ms(50)).await;
+        sleep(3 * ms(1_000) + ms(50)).await;
         let released = Instant::now();
         guard.release().await.unwrap();
         let next = waiting.await.unwrap().unwrap();
-        assert!(released.elapsed() < ms(150), "{mode:?}: {:?}", released.elapsed());
+        assert!(released.elapsed() < ms(800), "{mode:?}: {:?}", released.elapsed());
 
         proxy.both_ways(Mode::Pass);
         next.run(sleep(ms(300))).await.unwrap();

@@ -139,10 +139,10 @@ async fn c103_the_key_is_held_however_the_function_is_called() {
 
 /// Takes one lock, and then the other inside it.
 async fn both(locks: &LockManager, [first, second]: [&str; 2]) -> Result<(), LockError> {
-    let outer = locks.lock(first).ttl(ms(500)).await?;
+    let outer = locks.lock(first).ttl(SOON).await?;
     let inside = async {
         sleep(ms(100)).await; // so that the other task has its first lock, too
-        locks.lock(second).ttl(ms(500)).wait(ms(700)).await?.release().await
+        locks.lock(second).ttl(SOON).wait(ms(700)).await?.release().await
     };
     outer.run(inside).await??;
     outer.release().await

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use harness::{Cluster, Sentinels, Server};
+use harness::{Cluster, Sentinels, Server, redlock_url};
 use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 
-use crate::kit::{SOON, ms};
-use crate::trace::{absent, is_acquire, is_renewal, queued};
+use crate::kit::{SOON, ms, run};
+use crate::trace::{AT_ONCE, absent, is_acquire, is_renewal, queued};
 
 /// A master and its replicas.
 async fn replicated(count: usize) -> (Server, Vec<Server>) {
@@ -136,5 +136,38 @@ async fn f77_fewer_replicas_than_asked_for_are_an_error_at_start() {
     let error = LockManager::builder().replicas(2).connect(cluster.url()).await.unwrap_err();
     assert!(error.to_string().contains("1 of the 2 replicas"), "{error}");
     let locks = LockManager::builder().replicas(1).connect(cluster.url()).await.unwrap();
-    locks.lock("k").await.unwrap().release().await.unwrap();
+    // Only those of the server that keeps the lock are asked.
+    let owner = cluster.owner("k").await;
+    cluster.nodes()[3 + (owner + 1) % 3].pause();
+    locks.lock("k").wait(SOON).await.unwrap().release().await.unwrap();
+    cluster.nodes()[3 + owner].pause();
+    let error = locks.lock("k").await.unwrap_err();
+    assert!(error.to_string().contains("0 of 1 replicas have acknowledged it"), "{error}");
+    let error = LockManager::builder().replicas(1).connect("memory://").await.unwrap_err();
+    assert!(error.to_string().contains("does not go with memory://"), "{error}");
+}
+
+#[tokio::test]
+async fn f75_who_may_not_wait_for_replicas_takes_no_lock() {
+    let (master, _replicas) = replicated(1).await;
+    let mut redis = master.connection().await;
+    run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all").await;
+    let builder = LockManager::builder().replicas(1);
+    let locks = builder.clone().connect(master.url_as("app", "pass")).await.unwrap();
+    run(&mut redis, "ACL SETUSER app -wait").await;
+    let error = builder.connect(master.url_as("app", "pass")).await.unwrap_err();
+    assert!(error.to_string().to_uppercase().contains("NOPERM"), "{error}");
+    let error = locks.lock("k").await.unwrap_err();
+    assert!(error.to_string().to_uppercase().contains("NOPERM"), "{error}");
+    absent(&mut redis, "k", AT_ONCE).await;
+}
+
+#[tokio::test]
+async fn f45_a_replica_is_an_error_at_start() {
+    let (master, replicas) = replicated(2).await;
+    let error = LockManager::connect(replicas[0].url()).await.unwrap_err();
+    assert!(error.to_string().contains("this is a replica"), "{error}");
+    let all = [&master, &replicas[0], &replicas[1]].map(Server::addr);
+    let error = LockManager::connect(redlock_url(all)).await.unwrap_err();
+    assert!(error.to_string().contains("this is a replica"), "{error}");
 }

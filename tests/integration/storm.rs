@@ -43,7 +43,7 @@ async fn f17_no_answer_goes_to_another_call() {
     .await;
 
     let answered = answered.into_inner();
-    assert!((200..1_500).contains(&answered), "{answered} of 1,600 calls were not dropped");
+    assert!((50..1_500).contains(&answered), "{answered} of 1,600 calls were not dropped");
     eventually("what was taken is free", SOON, async || keys(&mut redis).await == 8).await;
     for n in 0..BUSY {
         assert_eq!(redis.get(format!("busy:{n}")).await.unwrap(), Some(n.to_string()));

@@ -24,6 +24,9 @@ mod waiter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
 use self::address::{SentinelAddress, Topology};
 use self::answer::{Answer, owned};
 use self::cluster::Cluster;
@@ -201,15 +204,28 @@ impl RedisStore {
             return self.servers.prepare().await.map(|()| Vec::new());
         };
         let line = self.servers.line(&first.key).await?;
-        let mut answers = renew_each(&line, leases).await?;
-        for (answer, lease) in answers.iter_mut().zip(leases) {
-            if let Err(error) = answer
-                && let Some(other) = self.servers.redirected(&lease.key, &line, error).await?
-            {
-                *answer = self.renew_on(other, lease).await;
-            }
+        let answers = renew_each(&line, leases).await?;
+        let answers = answers.into_iter().zip(leases).map(async |(answer, lease)| match answer {
+            Ok(owned) => Ok(owned),
+            // No longer than the others can wait for their answers.
+            Err(error) => timeout(lease.patience, self.renew_elsewhere(&line, lease, error))
+                .await
+                .unwrap_or_else(|_| Err(StoreError::Unknown("no answer in time".into()))),
+        });
+        Ok(join_all(answers).await)
+    }
+
+    /// Renews a lease where a cluster redirects it to, if that is what the error says.
+    async fn renew_elsewhere(
+        &self,
+        line: &Line,
+        lease: &Renewal,
+        error: StoreError,
+    ) -> Result<Owned, StoreError> {
+        match self.servers.redirected(&lease.key, line, &error).await? {
+            Some(other) => self.renew_on(other, lease).await,
+            None => Err(error),
         }
-        Ok(answers)
     }
 
     async fn renew_on(&self, mut line: Line, lease: &Renewal) -> Result<Owned, StoreError> {

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io;
 use std::net::{self, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,7 +20,7 @@ use super::triggers::{Recent, Triggers};
 /// What the test sets, and what it may ask.
 #[derive(Debug)]
 pub(super) struct Shared {
-    target: SocketAddr,
+    pub(super) target: Mutex<SocketAddr>,
     pub(super) to_server: watch::Sender<Mode>,
     pub(super) to_client: watch::Sender<Mode>,
     pub(super) triggers: Triggers,
@@ -42,7 +42,7 @@ pub(super) enum Order {
 impl Shared {
     pub(super) fn new(target: SocketAddr) -> Self {
         Self {
-            target,
+            target: Mutex::new(target),
             to_server: watch::Sender::default(),
             to_client: watch::Sender::default(),
             triggers: Triggers::default(),
@@ -50,6 +50,10 @@ impl Shared {
             sent_by_clients: AtomicU64::new(0),
             sent_by_server: AtomicU64::new(0),
         }
+    }
+
+    fn target(&self) -> SocketAddr {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,7 +98,7 @@ async fn accept(listener: Option<&Closing<TcpListener>>) -> io::Result<TcpStream
 /// Carries one connection until both of its directions have ended, or it is broken.
 async fn relay(client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     let mut client = Closing(client);
-    let mut server = Closing(TcpStream::connect(shared.target).await?);
+    let mut server = Closing(TcpStream::connect(shared.target()).await?);
     client.0.set_nodelay(true)?;
     server.0.set_nodelay(true)?;
     let (from_client, to_client) = client.0.split();

@@ -61,6 +61,30 @@ async fn f85_a_server_that_forgets_nothing_votes_after_a_restart() {
     guard.release().await.unwrap();
 }
 
+/// It is older than the ttl, and forgets nothing, but has never had the locks.
+#[tokio::test]
+async fn f85_another_server_behind_a_name_has_no_vote_at_first() {
+    let mut group = Group::start(4).await;
+    eventually("the other one is older than any pause", SOON, async || {
+        let info: String = redis::cmd("INFO").query_async(&mut group.redis[3]).await.unwrap();
+        (3..10).any(|seconds| info.contains(&format!("uptime_in_seconds:{seconds}\r\n")))
+    })
+    .await;
+    let [one, two, other] = [0, 1, 3].map(|server| group.servers[server].addr());
+    let name = &group.proxies[2];
+    let locks = LockManager::connect(redlock_url([one, two, name.addr()])).await.unwrap();
+    locks.lock("f85").await.unwrap().release().await.unwrap();
+    name.lead_to(other);
+    name.cut();
+    group.servers[1].kill();
+    eventually("the error tells", SOON, async || {
+        let error = locks.lock("f85").ttl(SOON * 12).await.expect_err("one vote of three");
+        error.to_string().contains("was another server until")
+    })
+    .await;
+    locks.lock("f85").ttl(ms(1_000)).wait(SOON).await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn f85_servers_that_have_just_started_say_how_long_they_do_not_vote() {
     let group = Group::of((0..3).map(|_| Server::builder())).await;

@@ -15,8 +15,8 @@ pub(in crate::store) enum Kind {
     OfCluster,
 }
 
-/// Makes sure that a server answers, that it is one, that it runs scripts and has the replicas. Warns of
-/// settings by which it may forget locks.
+/// Makes sure that a server answers, that it is one, that it takes writes, runs scripts and has the replicas.
+/// Warns of settings by which it may forget locks.
 pub(in crate::store) async fn server(
     line: &Line,
     store: &str,
@@ -24,7 +24,15 @@ pub(in crate::store) async fn server(
 ) -> Result<(), StoreError> {
     let mut questions = redis::pipe();
     questions.cmd("PING").cmd("EVAL").arg("return 1").arg(0).cmd("INFO");
-    let answers = line.send(&questions).await?;
+    let wait = line.wait();
+    let waits = wait.is_some();
+    if let Some(wait) = wait {
+        questions.add_command(wait);
+    }
+    let mut answers = line.send(&questions).await?;
+    if waits {
+        has_replicas(line, answers.pop())?;
+    }
     let Ok([pong, script, info]) = <[_; 3]>::try_from(answers) else {
         return Err(unexpected(&Value::Nil));
     };
@@ -40,15 +48,9 @@ pub(in crate::store) async fn server(
         let what = "this is a server of a cluster; use redis-cluster://";
         return Err(StoreError::Refused(what.into()));
     }
-    let wanted = line.replicas();
-    if let Some(found) = field("connected_slaves").and_then(|number| number.parse().ok())
-        && wanted > found
-    {
-        let missing = format!(
-            "it has {found} of the {wanted} replicas that `replicas` asks for; \
-             start more, or ask for fewer"
-        );
-        return Err(StoreError::Refused(missing.into()));
+    if field("role") == Some("slave") {
+        let what = "this is a replica, which takes no writes; use the address of its primary";
+        return Err(StoreError::Refused(what.into()));
     }
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     if let Some(policy) = policy
@@ -61,6 +63,22 @@ pub(in crate::store) async fn server(
         );
     }
     Ok(())
+}
+
+/// Makes sure that there are as many replicas as the manager asks for, by what the server answers to `WAIT`.
+fn has_replicas(line: &Line, answer: Option<Result<Value, StoreError>>) -> Result<(), StoreError> {
+    let wanted = line.replicas();
+    match answer.transpose()? {
+        Some(Value::Int(found)) if found < i64::from(wanted) => Err(StoreError::Refused(
+            format!(
+                "it has {found} of the {wanted} replicas that `replicas` asks for; \
+                 start more, or ask for fewer"
+            )
+            .into(),
+        )),
+        Some(Value::Int(_)) => Ok(()),
+        other => Err(unexpected(&other.unwrap_or(Value::Nil))),
+    }
 }
 
 /// A field of an answer to `INFO`.

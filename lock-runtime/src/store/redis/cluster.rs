@@ -261,6 +261,9 @@ fn range(parts: Vec<Value>, asked: &str) -> Option<(u16, u16, Arc<str>)> {
     let host: Option<String> = from_redis_value(owner.next()?).ok()?;
     let port: u16 = from_redis_value(owner.next()?).ok()?;
     let host = host.unwrap_or_default();
+    if port == 0 {
+        return None; // the server does not know where that one is
+    }
     Some((first, last, complete(&format!("{host}:{port}"), asked)))
 }
 

@@ -35,9 +35,9 @@ pub(super) enum ConnectError {
     /// The sentinels know no master, for now.
     #[error("{0}")]
     NoMaster(String),
-    /// The sentinels do not know the service.
+    /// The sentinels refuse, or do not know the service.
     #[error("{0}")]
-    NoService(String),
+    Forbidden(String),
 }
 
 /// An error while connecting: no command was executed.
@@ -45,19 +45,22 @@ pub(super) fn connecting(error: ConnectError) -> StoreError {
     let error = match error {
         ConnectError::Server(error) => error,
         ConnectError::NoMaster(why) => return StoreError::NotExecuted(why.into()),
-        ConnectError::NoService(why) => return StoreError::Refused(why.into()),
+        ConnectError::Forbidden(why) => return StoreError::Refused(why.into()),
     };
-    match (error.code(), error.kind()) {
-        (Some("WRONGPASS" | "NOAUTH" | "NOPERM"), _)
-        | (_, ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) => {
-            StoreError::Refused(explained(error))
-        }
-        (_, ErrorKind::Parse) => {
+    match error.kind() {
+        _ if is_refusal(&error) => StoreError::Refused(explained(error)),
+        ErrorKind::Parse => {
             StoreError::NotExecuted("the server does not speak the Redis protocol".into())
         }
         _ if error.is_timeout() => StoreError::NotExecuted("no connection in time".into()),
         _ => StoreError::NotExecuted(explained(error)),
     }
+}
+
+/// Whether connecting fails for a reason that stays.
+pub(super) fn is_refusal(error: &RedisError) -> bool {
+    matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM"))
+        || matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig)
 }
 
 /// An error after a command was handed to the connection.

@@ -62,7 +62,7 @@ impl Line {
 
     /// Sends a command that writes, and has it acknowledged.
     pub(super) async fn call_replicated(&self, command: Cmd) -> Result<Written, StoreError> {
-        let Some(wait) = self.state.common.wait() else {
+        let Some(wait) = self.wait() else {
             return Ok((self.call(&command).await?, Ok(())));
         };
         let mut commands = redis::pipe();
@@ -84,7 +84,7 @@ impl Line {
         mut commands: Pipeline,
         patience: Duration,
     ) -> Result<Vec<Result<Written, StoreError>>, StoreError> {
-        let wait = self.state.common.wait();
+        let wait = self.wait();
         let waits = wait.is_some();
         if let Some(wait) = wait {
             commands.add_command(wait);
@@ -125,16 +125,18 @@ impl Line {
         Ok(answers.collect())
     }
 
-    /// What the answer to `WAIT` says.
+    /// What the answer to `WAIT` says. However that fails, what was written before is there.
     fn acknowledged(&self, answer: Option<Result<Value, StoreError>>) -> Result<(), StoreError> {
-        let wanted = self.state.common.replicas;
-        match answer.transpose()? {
-            Some(Value::Int(number)) if number >= i64::from(wanted) => Ok(()),
-            Some(Value::Int(number)) => Err(StoreError::Unknown(
-                format!("{number} of {wanted} replicas have acknowledged it in time").into(),
-            )),
-            other => Err(unexpected(&other.unwrap_or(Value::Nil))),
-        }
+        let wanted = self.replicas();
+        let why = match answer {
+            Some(Ok(Value::Int(number))) if number >= i64::from(wanted) => return Ok(()),
+            Some(Ok(Value::Int(number))) => {
+                format!("{number} of {wanted} replicas have acknowledged it in time")
+            }
+            Some(Err(error)) => error.to_string(),
+            other => return Err(unexpected(&other.transpose()?.unwrap_or(Value::Nil))),
+        };
+        Err(StoreError::Unknown(why.into()))
     }
 
     /// The channel on which the server sends messages to those who wait, or an empty name if it
@@ -172,6 +174,11 @@ impl Line {
     /// Whether it leads to a server that answers, as far as anybody knows.
     pub(super) fn is_good(&self) -> bool {
         !self.is_broken() && self.state.doubts.load(Ordering::Relaxed) < MAX_DOUBTS
+    }
+
+    /// The command that waits for the replicas, if the manager asks for some.
+    pub(super) fn wait(&self) -> Option<Cmd> {
+        self.state.common.wait()
     }
 
     /// How many replicas have to acknowledge what is written on it.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::address::{self, SentinelAddress};
-use super::fault::ConnectError;
+use super::fault::{self, ConnectError};
 use super::server::Common;
 use super::survey::survey;
 
@@ -92,12 +92,17 @@ impl Sentinel {
         if let Some(found) = answers.into_iter().flatten().max_by_key(|master| master.epoch) {
             return Ok((found, count));
         }
-        let error =
-            errors.into_iter().next().map_or_else(String::new, |error| format!(": {error}"));
-        Err(if is_known {
+        let refusal = errors.iter().find(|error| fault::is_refusal(error));
+        let error = refusal.or(errors.first());
+        let error = error.map_or_else(String::new, |error| format!(": {error}"));
+        Err(if refusal.is_some() {
+            ConnectError::Forbidden(format!(
+                "the sentinels refuse{error}; their login is `sentinel_username` and `sentinel_password` of the URL"
+            ))
+        } else if is_known {
             ConnectError::NoMaster(format!("no sentinel answers{error}"))
         } else {
-            ConnectError::NoService(format!(
+            ConnectError::Forbidden(format!(
                 "the sentinels know no service `{service}`; its name stands behind the hosts of the URL"
             ))
         })

@@ -24,6 +24,16 @@ pub(super) struct Identity {
     uptime: Duration,
     /// When the uptime was told.
     read: Instant,
+    /// Since when it is found in the place of another server, which is no restart of that.
+    replaced: Option<Instant>,
+}
+
+/// Who has answered at an address last.
+#[derive(Debug)]
+pub(super) struct Last {
+    run_id: Arc<str>,
+    heard: Instant,
+    replaced: Option<Instant>,
 }
 
 impl Identity {
@@ -43,22 +53,50 @@ impl Identity {
     fn read(info: &Value, keeps_all: bool) -> Option<Self> {
         let field = |name| check::info(info, name);
         let uptime = Duration::from_secs(field("uptime_in_seconds")?.parse().ok()?);
-        Some(Self { run_id: field("run_id")?.into(), keeps_all, uptime, read: Instant::now() })
+        let (run_id, read) = (field("run_id")?.into(), Instant::now());
+        Some(Self { run_id, keeps_all, uptime, read, replaced: None })
+    }
+
+    /// Compares the server with the one that has answered at its address last. One that is older than the
+    /// silence of that one is not that one restarted: the address leads elsewhere, or a clock was put
+    /// forward, which the uptime counts on.
+    pub(super) fn follow(&mut self, last: &mut Option<Last>) {
+        let now = Instant::now();
+        self.replaced = last.as_ref().and_then(|last| {
+            if last.run_id == self.run_id {
+                return last.replaced;
+            }
+            let silence = now.saturating_duration_since(last.heard);
+            (self.uptime + self.read.elapsed() > silence + ROUNDING).then_some(now)
+        });
+        let run_id = Arc::clone(&self.run_id);
+        *last = Some(Last { run_id, heard: now, replaced: self.replaced });
     }
 
     /// Says why the server must not vote on a lock with this ttl, if that is so: it has started so lately
     /// that its predecessor may have voted for a holder whose lease is not over.
     pub(super) fn check_age(&self, ttl: Duration) -> Result<(), StoreError> {
-        let age = self.uptime + self.read.elapsed();
+        let age = match self.replaced {
+            Some(replaced) => replaced.elapsed(),
+            None if self.keeps_all => return Ok(()),
+            None => self.uptime + self.read.elapsed(),
+        };
         let missing = (ttl + ROUNDING).saturating_sub(age);
-        if self.keeps_all || missing.is_zero() {
+        if missing.is_zero() {
             return Ok(());
         }
-        let text = format!(
-            "started {}s ago and may have lost locks, its votes count in {missing:.0?}; with `appendonly yes` \
-             and `appendfsync always` they would at once",
-            age.as_secs()
-        );
+        let age = age.as_secs();
+        let text = if self.replaced.is_some() {
+            format!(
+                "was another server until {age}s ago, and may not know what that had granted; \
+                 its votes count in {missing:.0?}"
+            )
+        } else {
+            format!(
+                "started {age}s ago and may have lost locks, its votes count in {missing:.0?}; with \
+                 `appendonly yes` and `appendfsync always` they would at once"
+            )
+        };
         Err(StoreError::NotExecuted(text.into()))
     }
 }
@@ -100,6 +138,30 @@ mod tests {
         {
             assert!(Identity::read(&text(other), false).is_none(), "{other}");
         }
+    }
+
+    #[test]
+    fn who_is_older_than_the_silence_of_another_one_is_no_restart_of_that() {
+        let at = |run_id: &str, uptime: u64, ago: Duration| {
+            let info = text(&format!("run_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n"));
+            let last = Instant::now().checked_sub(ago).unwrap();
+            let mut found = Identity::read(&info, true).unwrap();
+            let (run_id, heard) = ("ab12".into(), last);
+            let mut last = Some(Last { run_id, heard, replaced: None });
+            found.follow(&mut last);
+            assert_eq!(last.unwrap().run_id, found.run_id);
+            found
+        };
+        assert!(at("ab12", 90, SECOND * 10).check_age(SECOND * 60).is_ok(), "the same");
+        assert!(at("cd34", 9, SECOND * 10).check_age(SECOND * 60).is_ok(), "restarted");
+        let other = at("cd34", 90, SECOND * 10);
+        let error = other.check_age(SECOND * 60).unwrap_err().to_string();
+        assert!(error.contains("was another server until 0s ago"), "{error}");
+        let (run_id, heard) = ("cd34".into(), Instant::now());
+        let mut last = Some(Last { run_id, heard, replaced: other.replaced });
+        let mut again = Identity { replaced: None, ..other };
+        again.follow(&mut last);
+        assert!(again.check_age(SECOND * 60).is_err(), "on another line");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio::sync::OnceCell;
 
 use super::attempts::Attempt;
 use super::electorate::Electorate;
-use super::identity::Identity;
+use super::identity::{Identity, Last};
 use crate::Fence;
 use crate::store::redis::answer::{Answer, owned};
 use crate::store::redis::check::{self, Kind};
@@ -35,6 +35,7 @@ pub(super) struct Node {
     connections: Connections,
     /// Who answers on the lines that are open; a list, because there are few.
     identities: Mutex<Vec<Known>>,
+    last: Mutex<Option<Last>>,
 }
 
 /// Who answers on a line, once it has told.
@@ -56,7 +57,7 @@ impl Node {
     pub(super) fn new(info: ConnectionInfo, common: &Arc<Common>) -> Self {
         let name = address::name(&info).into();
         let connections = Connections::new(Place::Fixed(info.into()), Arc::clone(common));
-        Self { name, connections, identities: Mutex::default() }
+        Self { name, connections, identities: Mutex::default(), last: Mutex::default() }
     }
 
     pub(super) async fn line(&self) -> Result<Line, StoreError> {
@@ -90,7 +91,9 @@ impl Node {
             });
             Arc::clone(&known[index].identity)
         };
-        Ok(cell.get_or_try_init(|| Identity::ask(line)).await?.clone())
+        let mut identity = cell.get_or_try_init(|| Identity::ask(line)).await?.clone();
+        identity.follow(&mut lock(&self.last));
+        Ok(identity)
     }
 
     /// Asks for the lock. An answer that comes when it is wanted no more says nothing: whoever awaits it
