@@ -11,6 +11,7 @@ needs redis-server redis-server
 needs redis-cli redis-tools
 needs faketime faketime
 needs ip iproute2
+needs openssl openssl
 needs python3 python3 python3-pip
 needs npm nodejs npm
 PATH="$PATH:$(printf '%s:' /usr/lib/postgresql/*/bin)" needs initdb postgresql

@@ -104,7 +104,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(68, Void("who may write to the server can delete any lock"), "somebody uses the token of another", "–"),
     row(69, Kept, "a body asks for its own lock", "an error at once"),
     row(70, Kept, "two bodies wait for each other's locks", "the wait ends by itself"),
-    row(71, Yours, "two services use different servers or databases", "both stand in each error, and in the name of the store"),
+    row(71, Yours, "two services use different servers or databases", "both stand in the errors of the store"),
     row(72, Kept, "a connection is replaced", "the new one uses the database of the URL"),
     row(73, Fence, "the master dies before a replica has the lock", "it may be granted twice, unless replicas have to acknowledge it; fences grow all the same"),
     row(74, Kept, "a replica is promoted that lacks the lock", "all replicas can be asked to acknowledge it"),

@@ -17,13 +17,13 @@ const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batc
 pub struct Certificates(Arc<TempDir>);
 
 impl Certificates {
-    /// Makes some; none, with a printed reason, where there is no `openssl`.
+    /// Makes some.
     ///
     /// # Panics
     ///
-    /// If no folder can be made for them.
+    /// If there is no program `openssl`, or no folder can be made for them.
     #[must_use]
-    pub fn make() -> Option<Self> {
+    pub fn make() -> Self {
         let folder = TempDir::with_prefix("tls-").expect("a folder can be made");
         let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
         fs::write(folder.path().join("names"), names).expect("the folder can be written to");
@@ -32,10 +32,8 @@ impl Certificates {
         let made = certificates.run(&format!("{authority} {KEY}"))
             && certificates.sign("server")
             && certificates.sign("client");
-        if !made {
-            eprintln!("skipped: there is no program `openssl` to make certificates with");
-        }
-        made.then_some(certificates)
+        assert!(made, "certificates can be made: is there a program `openssl`?");
+        certificates
     }
 
     /// Makes another certificate for servers, with another key, in the place of the one before.

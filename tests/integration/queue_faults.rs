@@ -142,6 +142,25 @@ async fn f100_waiters_whose_connections_are_killed_keep_their_places() {
 }
 
 #[tokio::test]
+async fn f100_a_message_that_is_lost_with_its_connection_is_made_up_for() {
+    let (server, locks, mut redis) = setup().await;
+    let proxy = Proxy::start(server.addr());
+    let far = LockManager::connect(proxy.url()).await.unwrap();
+    let log = server.log();
+    let guard = locks.lock("k").await.unwrap();
+    let waiting = wait(&far, &mut redis).await;
+    proxy.to_client(Mode::Lose);
+    guard.release().await.unwrap();
+    log.settle().await;
+    assert_eq!(grants_in_order(&log, "k").len(), 2, "it was handed over");
+    proxy.to_client(Mode::Pass);
+    let next = timeout(SOON, waiting).await.expect("it asks again").unwrap().unwrap();
+    next.release().await.unwrap();
+    log.settle().await;
+    assert_eq!(keys(&mut redis).await, 0);
+}
+
+#[tokio::test]
 async fn a_waiter_whose_network_is_away_is_passed_over_and_comes_back() {
     join_all([Mode::Hold, Mode::Lose].map(async |mode| {
         let (server, locks, mut redis) = setup().await;

@@ -19,7 +19,7 @@ use crate::logged;
 use crate::trace::{AT_ONCE, absent, is_renewal, keys, tokens};
 
 #[tokio::test]
-async fn c067_a_failed_renewal_is_tried_again() {
+async fn c067_f104_a_failed_renewal_is_tried_again() {
     #[redis_lock(key = "c067", ttl = "4500ms", manager = manager)]
     async fn work(manager: &LockManager) -> Result<(), LockError> {
         sleep(ms(6_000)).await;

@@ -1,4 +1,4 @@
-//! Ten minutes of work and faults, after which nothing has grown.
+//! Ten minutes of work and faults, and a million keys, after which nothing has grown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use lock_runtime::LockManager;
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
-use crate::growth::{assert_no_growth, size};
-use crate::kit::{clients, ms, process_status, run};
+use crate::growth::{assert_no_growth, pay_many, size};
+use crate::kit::{clients, ms, process_status, run, setup};
 use crate::trace::keys;
 
 const KEYS: u64 = 1_000;
@@ -38,6 +38,18 @@ async fn fault(number: u64, proxy: &Proxy, server: &Server, redis: &mut Multiple
     server.resume();
     proxy.both_ways(Mode::Pass);
     proxy.cut(); // whatever has become mute
+}
+
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn c104_a_million_keys_leave_nothing() {
+    let (_server, locks, mut redis) = setup().await;
+    pay_many(&locks, 0..50_000).await;
+    let before = size();
+    pay_many(&locks, 50_000..1_050_000).await;
+    println!("{before:?}, then {:?}", size());
+    assert_no_growth(before, 1_000).await;
+    assert_eq!(keys(&mut redis).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -31,8 +31,13 @@ async fn f71_a_path_is_the_number_of_a_database() {
     assert_eq!(elsewhere, 0, "{:#?}", log.commands_on("k"));
 
     let other = LockManager::connect(format!("{}/4", server.url())).await.unwrap();
-    let _here = locks.lock("k").await.unwrap();
-    let _there = other.lock("k").await.unwrap();
+    let here = locks.lock("k").await.unwrap();
+    let there = other.lock("k").await.unwrap();
+    server.kill();
+    for (guard, db) in [(here, 3), (there, 4)] {
+        let error = guard.release().await.unwrap_err().to_string();
+        assert!(error.contains(&format!("{}/{db}", server.addr())), "{error}");
+    }
 }
 
 #[tokio::test]
