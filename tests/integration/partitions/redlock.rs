@@ -96,7 +96,7 @@ async fn f88_a_server_that_is_cut_off_makes_nothing_slow() {
 
 #[tokio::test]
 async fn f89_a_lease_outlives_half_its_ttl_without_a_majority() {
-    const TTL: Duration = ms(8_000);
+    const TTL: Duration = ms(12_000);
     let Some(network) = Network::start().await else { return };
     let (_, servers, url) = start(&network).await;
     // An attempt to connect that was begun just before the end of the cut is over in this time.

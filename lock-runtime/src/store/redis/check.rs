@@ -48,7 +48,7 @@ pub(in crate::store) async fn server(
         let what = "this is a server of a cluster; use redis-cluster://";
         return Err(StoreError::Refused(what.into()));
     }
-    if field("role") == Some("slave") {
+    if field("role") == Some("slave") && kind == Kind::Alone {
         let what = "this is a replica, which takes no writes; use the address of its primary";
         return Err(StoreError::Refused(what.into()));
     }

@@ -36,6 +36,15 @@ pub(super) struct Last {
     replaced: Option<Instant>,
 }
 
+impl Last {
+    /// Takes note that a server is asked once more; another one is asked on an old line.
+    pub(super) fn hear(&mut self, identity: &Identity) {
+        if self.run_id == identity.run_id {
+            self.heard = Instant::now();
+        }
+    }
+}
+
 impl Identity {
     pub(super) async fn ask(line: &Line) -> Result<Self, StoreError> {
         let mut questions = redis::pipe();

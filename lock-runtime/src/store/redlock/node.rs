@@ -35,6 +35,7 @@ pub(super) struct Node {
     connections: Connections,
     /// Who answers on the lines that are open; a list, because there are few.
     identities: Mutex<Vec<Known>>,
+    /// Who has answered last.
     last: Mutex<Option<Last>>,
 }
 
@@ -91,8 +92,15 @@ impl Node {
             });
             Arc::clone(&known[index].identity)
         };
-        let mut identity = cell.get_or_try_init(|| Identity::ask(line)).await?.clone();
-        identity.follow(&mut lock(&self.last));
+        let ask = async || {
+            let mut identity = Identity::ask(line).await?;
+            identity.follow(&mut lock(&self.last));
+            Ok::<_, StoreError>(identity)
+        };
+        let identity = cell.get_or_try_init(ask).await?.clone();
+        if let Some(last) = &mut *lock(&self.last) {
+            last.hear(&identity);
+        }
         Ok(identity)
     }
 
