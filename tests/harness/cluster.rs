@@ -1,6 +1,6 @@
 //! A Redis Cluster of the test's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use redis::FromRedisValue;
@@ -96,7 +96,9 @@ impl Cluster {
     /// If that takes longer than 30 seconds.
     pub async fn well(&self) {
         eventually("the cluster is well", LIMIT, async || {
+            let mut views = BTreeSet::new();
             for node in 0..self.nodes.len() {
+                views.insert(self.ranges_by(node).await);
                 let info: String = self.ask(node, "CLUSTER INFO").await;
                 let role: String = self.ask(node, "INFO replication").await;
                 let known = format!("cluster_known_nodes:{}\r\n", self.nodes.len());
@@ -110,7 +112,7 @@ impl Cluster {
                     return false;
                 }
             }
-            true
+            views.len() == 1
         })
         .await;
     }
@@ -160,18 +162,27 @@ impl Cluster {
 
     async fn owner_by(&self, node: usize, key: &str) -> Option<usize> {
         let slot: u16 = self.nodes[node].try_ask(&format!("CLUSTER KEYSLOT {key}")).await.ok()?;
+        let ranges = self.ranges_by(node).await?;
+        let (.., owner) =
+            ranges.into_iter().find(|(first, last, _)| (*first..=*last).contains(&slot))?;
+        Some(owner)
+    }
+
+    /// The first and the last slot of each range, and the node that owns them, as a node sees it.
+    async fn ranges_by(&self, node: usize) -> Option<Vec<(u16, u16, usize)>> {
         let slots: Vec<Vec<redis::Value>> = self.nodes[node].try_ask("CLUSTER SLOTS").await.ok()?;
-        for range in slots {
+        let range = |range: &Vec<redis::Value>| {
             let first = u16::from_redis_value_ref(&range[0]).ok()?;
             let last = u16::from_redis_value_ref(&range[1]).ok()?;
-            if (first..=last).contains(&slot) {
-                let (host, port, ..): (String, u16, String, redis::Value) =
-                    FromRedisValue::from_redis_value_ref(&range[2]).ok()?;
-                let addr = format!("{host}:{port}");
-                return self.nodes.iter().position(|node| node.addr().to_string() == addr);
-            }
-        }
-        None
+            let (host, port, ..): (String, u16, String, redis::Value) =
+                FromRedisValue::from_redis_value_ref(&range[2]).ok()?;
+            let addr = format!("{host}:{port}");
+            let owner = self.nodes.iter().position(|node| node.addr().to_string() == addr)?;
+            Some((first, last, owner))
+        };
+        let mut ranges = slots.iter().map(range).collect::<Option<Vec<_>>>()?;
+        ranges.sort_unstable();
+        Some(ranges)
     }
 
     /// Makes a replica the master, in agreement with the master it has, or without asking it.
