@@ -72,7 +72,8 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when
-    /// the server cannot: unreachable, wrong password, not a Redis, or one that runs no scripts.
+    /// the server cannot: unreachable, wrong password, not a Redis, a replica, without the replicas that are
+    /// asked for, or one that runs no scripts.
     ///
     /// # Cancel safety
     ///

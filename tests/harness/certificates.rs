@@ -30,8 +30,8 @@ impl Certificates {
         let certificates = Self(Arc::new(folder));
         let authority = "req -x509 -subj /CN=test-ca -days 2 -out ca.pem -keyout ca.key";
         let made = certificates.run(&format!("{authority} {KEY}"))
-            && certificates.sign("server")
-            && certificates.sign("client");
+            && certificates.sign("server", 2)
+            && certificates.sign("client", 2);
         assert!(made, "certificates can be made: is there a program `openssl`?");
         certificates
     }
@@ -42,12 +42,22 @@ impl Certificates {
     ///
     /// If that fails.
     pub fn renew(&self) {
-        assert!(self.sign("server"), "a certificate can be made again");
+        assert!(self.sign("server", 2), "a certificate can be made again");
     }
 
-    fn sign(&self, name: &str) -> bool {
+    /// The same with one that has expired a day ago.
+    ///
+    /// # Panics
+    ///
+    /// If that fails.
+    pub fn expire(&self) {
+        assert!(self.sign("server", -1), "a certificate can be made again");
+    }
+
+    fn sign(&self, name: &str, days: i32) -> bool {
         let csr = format!("{name}.csr");
-        let signed = "-CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names";
+        let signed =
+            format!("-CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile names");
         self.run(&format!("req -subj /CN={name} -out {csr} -keyout {name}.key {KEY}"))
             && self.run(&format!("x509 -req -in {csr} {signed} -out {name}.pem"))
     }

@@ -98,6 +98,17 @@ async fn f55_a_certificate_that_nobody_vouches_for_is_refused() {
 }
 
 #[tokio::test]
+async fn f55_a_certificate_that_has_expired_is_refused() {
+    let certificates = Certificates::make();
+    certificates.expire();
+    let server = secure(&certificates).await;
+    let builder = LockManager::builder().root_certificates(certificates.root());
+    let error = builder.connect(at_localhost(&server)).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(error.to_string().to_lowercase().contains("expired"), "{error}");
+}
+
+#[tokio::test]
 async fn f55_a_certificate_for_another_name_is_refused() {
     let certificates = Certificates::make();
     let server = secure(&certificates).await;
