@@ -69,7 +69,7 @@ impl Acquisition<'_> {
             // Without a runtime there are no timers, and no store that needs them answers at all.
             Some(limit) if runtime::Handle::try_current().is_ok() => {
                 let granted = timeout_at(limit.into(), self.retry(failure)).await;
-                let late = || self.failed(StoreError::Unknown("no answer in time".into()));
+                let late = || self.failed(StoreError::no_answer());
                 granted.unwrap_or_else(|_| Err(late()))
             }
             _ => self.retry(failure).await,

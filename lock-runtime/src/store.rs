@@ -186,6 +186,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The answer has not come in time.
+    pub(crate) fn no_answer() -> Self {
+        Self::Unknown("no answer in time".into())
+    }
+
     /// Whether the request may have been executed, or may still be.
     #[must_use]
     pub fn may_have_run(&self) -> bool {

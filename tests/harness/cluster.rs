@@ -112,7 +112,7 @@ impl Cluster {
                     return false;
                 }
             }
-            views.len() == 1
+            views.len() == 1 && !views.contains(&None)
         })
         .await;
     }

@@ -210,7 +210,7 @@ impl RedisStore {
             // No longer than the others can wait for their answers.
             Err(error) => timeout(lease.patience, self.renew_elsewhere(&line, lease, error))
                 .await
-                .unwrap_or_else(|_| Err(StoreError::Unknown("no answer in time".into()))),
+                .unwrap_or_else(|_| Err(StoreError::no_answer())),
         });
         Ok(join_all(answers).await)
     }

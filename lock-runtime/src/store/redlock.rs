@@ -190,7 +190,7 @@ impl Redlock {
             }
         }
         replies.finish();
-        let late = Arc::new(StoreError::Unknown("no answer in time".into()));
+        let late = Arc::new(StoreError::no_answer());
         let decided = |mut tally: Tally| {
             tally.owned(count).ok_or_else(|| {
                 let late = missing.iter().map(|node| (*node, Arc::clone(&late)));

@@ -14,6 +14,16 @@ use crate::trace::{AT_ONCE, is_script};
 
 const CONTENDERS: usize = 20;
 
+/// Five servers, and the managers that contend for their votes.
+async fn contenders() -> (Group, Vec<LockManager>) {
+    let group = Group::start(5).await;
+    let mut managers = Vec::new();
+    for _ in 0..CONTENDERS {
+        managers.push(group.connect().await);
+    }
+    (group, managers)
+}
+
 /// The tokens with which votes were asked for, up to the one that holds the lock.
 fn asked_before(log: &CommandLog, key: &str, winner: &str) -> usize {
     let entries = log.entries();
@@ -31,11 +41,7 @@ fn holder(values: Vec<Option<String>>) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f87_one_of_many_contenders_wins_within_ten_rounds() {
-    let mut group = Group::start(5).await;
-    let mut managers = Vec::new();
-    for _ in 0..CONTENDERS {
-        managers.push(group.connect().await);
-    }
+    let (mut group, managers) = contenders().await;
     for round in 0..5 {
         let key = format!("f87:{round}");
         let logs: Vec<_> = group.servers.iter().map(Server::log).collect();
@@ -66,11 +72,7 @@ async fn f87_one_of_many_contenders_wins_within_ten_rounds() {
 /// The first winner of each of many races; all others give up then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f87_a_hundred_races_are_won_within_ten_rounds() {
-    let mut group = Group::start(5).await;
-    let mut managers = Vec::new();
-    for _ in 0..CONTENDERS {
-        managers.push(group.connect().await);
-    }
+    let (mut group, managers) = contenders().await;
     let log = group.servers[0].log();
     for race in 0..100 {
         let key = format!("race:{race}");

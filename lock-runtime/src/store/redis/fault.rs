@@ -70,7 +70,7 @@ pub(super) fn sending(error: RedisError) -> StoreError {
         Some(code) if NEVER.contains(&code) || is_forbidden_in_script(&error) => {
             StoreError::Refused(explained(error))
         }
-        None if error.is_timeout() => StoreError::Unknown("no answer in time".into()),
+        None if error.is_timeout() => StoreError::no_answer(),
         None if error.is_io_error() => StoreError::Disconnected(error.into()),
         // Also codes that are not listed: a proxy may have passed the command on before it failed.
         _ => StoreError::Unknown(error.into()),

@@ -160,7 +160,7 @@ impl<'a> Ballot<'a> {
             let is_granted = matches!(vote, Vote::Granted(_) | Vote::Unconfirmed(_));
             if is_late && matches!(vote, Vote::Unknown) {
                 *vote = Vote::Failed(match &line {
-                    Some(_) => StoreError::Unknown("no answer in time".into()),
+                    Some(_) => StoreError::no_answer(),
                     None => StoreError::NotExecuted("no connection in time".into()),
                 });
             }

@@ -66,6 +66,10 @@ impl Identity {
         Some(Self { run_id, keeps_all, uptime, read, replaced: None })
     }
 
+    fn age(&self) -> Duration {
+        self.uptime + self.read.elapsed()
+    }
+
     /// Compares the server with the one that has answered at its address last. One that is older than the
     /// silence of that one is not that one restarted: the address leads elsewhere, or a clock was put
     /// forward, which the uptime counts on.
@@ -76,7 +80,7 @@ impl Identity {
                 return last.replaced;
             }
             let silence = now.saturating_duration_since(last.heard);
-            (self.uptime + self.read.elapsed() > silence + ROUNDING).then_some(now)
+            (self.age() > silence + ROUNDING).then_some(now)
         });
         let run_id = Arc::clone(&self.run_id);
         *last = Some(Last { run_id, heard: now, replaced: self.replaced });
@@ -88,7 +92,7 @@ impl Identity {
         let age = match self.replaced {
             Some(replaced) => replaced.elapsed(),
             None if self.keeps_all => return Ok(()),
-            None => self.uptime + self.read.elapsed(),
+            None => self.age(),
         };
         let missing = (ttl + ROUNDING).saturating_sub(age);
         if missing.is_zero() {
