@@ -30,6 +30,7 @@ mod panics;
 mod partitions;
 mod pay;
 mod permissions;
+mod planned_failover;
 mod protocol;
 mod queue;
 mod queue_faults;

@@ -19,6 +19,8 @@ local function with_clock(call)
       return call('PEXPIREAT', args[1], now + args[2])
     elseif name == 'SET' and args[3] == 'PX' then
       return call('SET', args[1], args[2], 'PXAT', now + args[4])
+    elseif name == 'PUBSUB' then
+      return {args[2], string.find(connected, args[2], 1, true) and 1 or 0}
     elseif name == 'PUBLISH' then
       if not string.find(connected, args[1], 1, true) then
         return 0

@@ -25,15 +25,16 @@ if without_end >= (others > now and 1000 or 5000) and redis.call('EXISTS', KEYS[
 end
 
 local fence = next_fence(seen, epoch)
-local first, first_ttl
+local first, first_ttl, first_inbox
 if fence then
-  first, first_ttl = next_in_queue(nil, string.format(' held %.0f', fence), now)
+  first, first_ttl, first_inbox = next_in_queue(nil, now)
 end
 if not first then
   redis.pcall('HDEL', KEYS[3], 'since', 'others', 'turn')
   return redis.call('DEL', KEYS[1])
 end
 grant(first, first_ttl)
+notify(first, first_inbox, string.format(' held %.0f', fence))
 if not since or since > now then
   redis.pcall('HSET', KEYS[3], 'since', now)
   keep_queue() -- with its last waiter, the hash and its expiry may have gone

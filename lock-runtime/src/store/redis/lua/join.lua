@@ -7,12 +7,13 @@ if queue then
   turn = (redis.call('HGET', KEYS[3], 'turn') or now) - now
   if turn <= 0 or turn > TURN then -- over, or the clock went back
     turn = 0
-    local first, first_ttl = next_in_queue(token, string.format(' held %.0f', fence), now)
+    local first, first_ttl, first_inbox = next_in_queue(token, now)
     if not first or first == token then
       grant(token, ttl)
       return told and {fence, told} or fence
     end
     grant(first, first_ttl)
+    notify(first, first_inbox, string.format(' held %.0f', fence))
     holder = first
   end
 end

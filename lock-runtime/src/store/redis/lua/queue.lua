@@ -12,9 +12,21 @@ local function time_in_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Takes the first one who is alive out of the queue, and the dead before him. Alive is who asks
--- now; else who has asked lately and, if he has an inbox, is reached there by the message.
-local function next_in_queue(asker, message, now)
+-- Whether a client of this server listens on the inbox. `PUBSUB NUMSUB` counts local subscribers only.
+-- The result of `PUBLISH` says nothing: the message is replicated, and a demoted master delivers it to
+-- clients that this server does not know. If the user may not ask, the waiter counts as reachable.
+local function is_reachable(inbox)
+  if inbox == '' then
+    return true
+  end
+  local counts = redis.pcall('PUBSUB', 'NUMSUB', inbox)
+  return counts.err ~= nil or counts[2] > 0
+end
+
+-- Removes dead waiters from the head of the queue, then the first live waiter, and returns its token,
+-- ttl, inbox, score and entry. The asking client is alive. Any other waiter is alive if it has polled
+-- recently and its inbox is reachable.
+local function next_in_queue(asker, now)
   while true do
     -- With `pcall`, because a helper key that holds something else must not keep a lock taken.
     local first = redis.pcall('ZPOPMIN', KEYS[2])
@@ -29,12 +41,17 @@ local function next_in_queue(asker, message, now)
     end
     entry = type(entry) == 'string' and entry or ''
     local alive_until, ttl, inbox = string.match(entry, '^(%d+) (%d+) (.*)$')
-    if alive_until and tonumber(alive_until) > now then
-      local reached = inbox == '' and 1 or redis.pcall('PUBLISH', inbox, token .. message)
-      if type(reached) == 'number' and reached > 0 then
-        return token, ttl, arrival, entry
-      end
+    if alive_until and tonumber(alive_until) > now and is_reachable(inbox) then
+      return token, ttl, inbox, arrival, entry
     end
+  end
+end
+
+-- Sends a message to a waiter. A message about a grant follows the `SET` of its token: only the key
+-- proves who holds the lock.
+local function notify(token, inbox, message)
+  if inbox ~= '' then
+    redis.pcall('PUBLISH', inbox, token .. message)
   end
 end
 
@@ -45,8 +62,9 @@ end
 
 -- Has the first in the queue ask when the lock is free, in `ms`.
 local function announce(ms, now)
-  local token, _, arrival, entry = next_in_queue(nil, string.format(' free %d', ms), now)
+  local token, _, inbox, arrival, entry = next_in_queue(nil, now)
   if token then
+    notify(token, inbox, string.format(' free %d', ms))
     redis.call('ZADD', KEYS[2], arrival, token)
     redis.call('HSET', KEYS[3], token, entry)
     keep_queue()
