@@ -1,4 +1,4 @@
-//! The attempts of one request, and what becomes of those whose outcome is unknown.
+//! The attempts of one request, and the clean-up of attempts whose outcome is unknown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,91 +7,92 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
-use crate::clock::Moment;
-use crate::error::Step;
-use crate::holding::{Grant, Holding};
-use crate::lease::Terms;
+use crate::error::{LockError, Step};
+use crate::key::Key;
+use crate::lease::clock::Moment;
+use crate::lease::shared::{Grant, SharedLease};
+use crate::lease::state::Terms;
+use crate::lease::watchdog::ReleaseJob;
+use crate::manager::LockManager;
 use crate::store::{Acquired, Claim, Owned, Release, StoreError};
-use crate::watchdog::Handover;
-use crate::{Key, LockError, LockManager, Token};
+use crate::token::Token;
 
-/// How many timeouts long a waiting request puts up with a store that does not answer.
+/// How many timeouts of outage a request with a wait tolerates.
 const MAX_OUTAGE: u32 = 5;
-/// How many timeouts a request may take beyond the time that it waits.
+/// How many timeouts a request may take beyond its time to wait.
 const MAX_OVERRUN: u32 = 3;
-/// How many leases in a row may have run out before their grants arrive: the store is too slow then
-/// for this ttl, and whoever waits on would keep the lock from others.
+/// How many grants in a row may arrive after their leases have run out. The store is then too slow for
+/// this ttl, and a request that kept trying would only keep the lock from others.
 const MAX_LATE: u32 = 3;
-/// Pause after a failed attempt of a waiting request.
+/// Pause after a failed attempt of a request with a wait.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What became of a question.
-enum Asked {
-    Granted(Arc<Holding>),
-    /// There is time to ask again, under a new token.
+/// The outcome of one attempt that has not failed for good.
+enum Attempted {
+    Granted(Arc<SharedLease>),
+    /// There is time for another attempt, under a new token.
     Again,
     Failed(Failure),
 }
 
-/// How an attempt failed.
+/// Why an attempt failed.
 struct Failure {
     error: StoreError,
-    /// When the store had last answered while the request waited.
-    answered: Option<Instant>,
-    /// Whether it was granted too late.
+    /// When the store last replied while the request waited.
+    replied: Option<Instant>,
+    /// Whether the grant arrived too late.
     late: bool,
 }
 
-/// A request that was checked and is being made.
+/// A valid request on its way to a grant.
 pub(crate) struct Acquisition<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) key: &'a Key,
     pub(crate) template: Option<&'static str>,
     pub(crate) terms: Terms,
     pub(crate) started: Instant,
-    /// Until when to wait; none: for ever.
+    /// How long to wait; `None`: without a limit.
     pub(crate) wait_until: Option<Instant>,
 }
 
 impl Acquisition<'_> {
-    /// Asks the store until it has granted the lock or refused it for good. What follows a failed
-    /// attempt takes no longer than [`MAX_OVERRUN`] past the time to wait.
-    pub(crate) async fn run(&self) -> Result<Arc<Holding>, LockError> {
+    /// Makes attempts until the store has granted the lock or refused it for good. The retries take no
+    /// longer than [`MAX_OVERRUN`] beyond the time to wait.
+    pub(crate) async fn run(&self) -> Result<Arc<SharedLease>, LockError> {
         let watchdog = self.manager.watchdog();
         watchdog.start().map_err(|error| self.failed(StoreError::Refused(error.into())))?;
-        let failure = match self.attempt().await? {
-            Ok(holding) => return Ok(holding),
+        let failure = match self.attempt_until_failure().await? {
+            Ok(lease) => return Ok(lease),
             Err(failure) => failure,
         };
         let overrun = self.manager.timeout() * MAX_OVERRUN;
         let limit = self.wait_until.and_then(|until| until.checked_add(overrun));
         match limit {
-            // Without a runtime there are no timers, and no store that needs them answers at all.
+            // Without a runtime there are no timers, and stores that need them fail at once.
             Some(limit) if runtime::Handle::try_current().is_ok() => {
                 let granted = timeout_at(limit.into(), self.retry(failure)).await;
-                let late = || self.failed(StoreError::no_answer());
-                granted.unwrap_or_else(|_| Err(late()))
+                granted.unwrap_or_else(|_| Err(self.failed(StoreError::no_reply())))
             }
             _ => self.retry(failure).await,
         }
     }
 
-    async fn retry(&self, mut failure: Failure) -> Result<Arc<Holding>, LockError> {
+    async fn retry(&self, mut failure: Failure) -> Result<Arc<SharedLease>, LockError> {
         let max_outage = self.manager.timeout() * MAX_OUTAGE;
         let mut failing_since = self.started;
         let mut reconnected = false;
         let mut late_in_a_row = 0;
         loop {
-            let Failure { error, answered, late } = failure;
-            // A store that had answered meanwhile, to a request that waits, begins a new outage.
-            failing_since = answered.unwrap_or(failing_since);
+            let Failure { error, replied, late } = failure;
+            // A reply to a request that waits ends the previous outage.
+            failing_since = replied.unwrap_or(failing_since);
             late_in_a_row = if late { late_in_a_row + 1 } else { 0 };
             if matches!(error, StoreError::Refused(_)) || late_in_a_row == MAX_LATE {
                 return Err(self.failed(error));
             }
             if matches!(error, StoreError::Disconnected(_)) && !reconnected {
-                // The connection may have been dead for long. A fresh one shows whether the server
-                // is, too.
+                // The connection may have been dead for a long time. A new one shows whether the
+                // server is dead as well.
                 reconnected = true;
             } else if self.may_wait(RETRY_PAUSE) && failing_since.elapsed() < max_outage {
                 tokio::time::sleep(RETRY_PAUSE).await;
@@ -99,35 +100,35 @@ impl Acquisition<'_> {
                 return Err(self.failed(error));
             }
             self.manager.check_open()?;
-            failure = match self.attempt().await? {
-                Ok(holding) => return Ok(holding),
+            failure = match self.attempt_until_failure().await? {
+                Ok(lease) => return Ok(lease),
                 Err(failure) => failure,
             };
         }
     }
 
-    /// One attempt: granted, refused, or an error of the store that may be worth another one, with
-    /// the instant of the store's last answer.
-    async fn attempt(&self) -> Result<Result<Arc<Holding>, Failure>, LockError> {
-        let (mut rounds, mut answered) = (0_u32, None);
+    /// Makes attempts until one is granted or fails. The outer error is final; a [`Failure`] may be
+    /// worth a retry.
+    async fn attempt_until_failure(&self) -> Result<Result<Arc<SharedLease>, Failure>, LockError> {
+        let (mut rounds, mut replied) = (0_u32, None);
         loop {
-            match self.ask(rounds).await? {
-                Asked::Granted(holding) => return Ok(Ok(holding)),
-                Asked::Again => {
-                    (rounds, answered) = (rounds.saturating_add(1), Some(Instant::now()));
+            match self.attempt(rounds).await? {
+                Attempted::Granted(lease) => return Ok(Ok(lease)),
+                Attempted::Again => {
+                    (rounds, replied) = (rounds.saturating_add(1), Some(Instant::now()));
                 }
-                Asked::Failed(failure) => {
-                    let answered = failure.answered.or(answered);
-                    return Ok(Err(Failure { answered, ..failure }));
+                Attempted::Failed(failure) => {
+                    let replied = failure.replied.or(replied);
+                    return Ok(Err(Failure { replied, ..failure }));
                 }
             }
             self.manager.check_open()?;
         }
     }
 
-    async fn ask(&self, rounds: u32) -> Result<Asked, LockError> {
+    async fn attempt(&self, rounds: u32) -> Result<Attempted, LockError> {
         let Self { manager, key, template, terms, started, wait_until } = *self;
-        // Each question has its own token, because one that was given up may still arrive.
+        // Each attempt has its own token, because an abandoned request may still arrive.
         let token = Token::random().map_err(|error| self.failed(error))?;
         let claim = Claim::new(key.clone(), token, terms.ttl, wait_until, rounds);
         let begun = Moment::now();
@@ -135,13 +136,13 @@ impl Acquisition<'_> {
         let (error, late) = match manager.store().acquire(&claim).await {
             Ok(Acquired::Granted { sent, fence }) => {
                 let grant = Grant { token, fence, sent: begun.convert(sent) };
-                let holding = Holding::new(key.clone(), template, grant, terms, started);
-                if !holding.is_overdue() {
+                let lease = SharedLease::new(key.clone(), template, grant, terms, started);
+                if !lease.is_overdue() {
                     attempt.settle();
-                    return Ok(Asked::Granted(Arc::new(holding)));
+                    return Ok(Attempted::Granted(Arc::new(lease)));
                 }
                 let ttl = terms.ttl;
-                let error = format!("the answer came when the lease of {ttl:?} had run out");
+                let error = format!("the reply came after the lease of {ttl:?} had run out");
                 (StoreError::Unknown(error.into()), true)
             }
             Ok(Acquired::Busy { holder, expires_in: retry_after }) => {
@@ -152,26 +153,26 @@ impl Acquisition<'_> {
             }
             Ok(Acquired::Again) => {
                 attempt.settle();
-                return Ok(Asked::Again);
+                return Ok(Attempted::Again);
             }
             Ok(Acquired::NotALock { kind }) => {
                 attempt.settle();
-                let reason = format!("a {kind} is kept there; use another key");
+                let reason = format!("it holds a {kind}; use another key");
                 return Err(LockError::invalid_key(key.clone(), reason));
             }
             Err(error) => (error, false),
         };
-        // A claim that was answered stands in a queue, and must not be handed the lock there.
+        // A claim with a reply has a place in a queue, and must not be handed the lock there.
         if error.may_have_run() || claim.answered().is_some() {
-            let freed = attempt.abandon();
-            // The next attempt, if there will be one, must not find this one in its way.
+            let released = attempt.abandon();
+            // The next attempt, if there is one, must not find this one in its way.
             if matches!(error, StoreError::Disconnected(_)) || self.may_wait(Duration::ZERO) {
-                let _ = freed.await;
+                let _ = released.await;
             }
         } else {
             attempt.settle();
         }
-        Ok(Asked::Failed(Failure { error, answered: claim.answered(), late }))
+        Ok(Attempted::Failed(Failure { error, replied: claim.answered(), late }))
     }
 
     fn may_wait(&self, pause: Duration) -> bool {
@@ -184,7 +185,7 @@ impl Acquisition<'_> {
     }
 }
 
-/// An attempt that may have taken the lock. Dropped before it is settled, it gives the lock back.
+/// An attempt that may have taken the lock. Dropped before it is settled, it releases the lock.
 struct Attempt<'a> {
     acquisition: &'a Acquisition<'a>,
     token: Token,
@@ -192,33 +193,34 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The outcome is known.
+    /// Ends the attempt with a known outcome.
     fn settle(mut self) {
         self.open = false;
     }
 
-    /// The outcome is unknown: gives the lock back, and tells when that was tried once.
+    /// Ends the attempt with an unknown outcome: releases the lock in the background. The receiver
+    /// yields the result of the first try.
     fn abandon(mut self) -> oneshot::Receiver<Result<Owned, StoreError>> {
         self.open = false;
-        let (first, freed) = oneshot::channel();
-        self.hand_over(Some(first));
-        freed
+        let (first, released) = oneshot::channel();
+        self.release(Some(first));
+        released
     }
 
-    fn hand_over(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
+    fn release(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
         let Acquisition { manager, key, template, terms, started, .. } = *self.acquisition;
         let waited = started.elapsed();
         tracing::info!(%key, template, ?waited, "abandoned");
         let release = Release { key: key.clone(), token: self.token, keep_until: None };
         let until = Instant::now() + terms.ttl;
-        manager.watchdog().release(Handover { release, template, waited, until, first });
+        manager.watchdog().release(ReleaseJob { release, template, waited, until, first });
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if self.open {
-            self.hand_over(None);
+            self.release(None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a lock could not be taken or kept.
+//! [`LockError`]: why a lock could not be taken or kept.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Key;
-use crate::store::StoreError;
+use crate::key::Key;
+use crate::store::error::StoreError;
 
-/// What happened to a lock that could not be taken or kept.
+/// Why a lock could not be taken or kept.
 ///
-/// Each variant says what is known of the lock. The body of a locked function did not run, except
+/// Each variant says what is known about the lock. The body of a locked function did not run, except
 /// after [`Lost`](Self::Lost).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else holds the lock, and still did when the time to wait was over.
+    /// Another holder has the lock, and still had it when the time to wait was over.
     #[error("lock {key:?} is busy{}", Busy { waited: *waited, holder: holder.as_deref(), retry_after: *retry_after })]
     #[non_exhaustive]
     Busy {
@@ -24,42 +24,42 @@ pub enum LockError {
         key: Key,
         /// How long this call waited for it.
         waited: Duration,
-        /// What the key holds: the token of the holder, or what another program wrote.
+        /// The content of the key: the token of the holder, or what another program wrote.
         holder: Option<Box<str>>,
         /// When the lock expires if its holder does not renew it. `None` for a key without an
         /// expiry, which no lock of this crate has.
         retry_after: Option<Duration>,
     },
 
-    /// The lock was held, and was lost before the end. The body may have run in part, or even to
-    /// its end, and another holder may have started meanwhile.
+    /// The lock was held and then lost. The body may have run in part, or even to its end, and
+    /// another holder may have started in the meantime.
     #[error("lock {key:?} was lost: {cause}")]
     #[non_exhaustive]
     Lost {
         /// The lock.
         key: Key,
-        /// How it was lost.
+        /// How the lock was lost.
         cause: LossCause,
     },
 
-    /// The store could not be used, or did not say in time whether the lock was taken. If it was,
-    /// it is being released in the background.
+    /// The store could not be used, or did not reply in time. If the lock was taken all the same, it
+    /// is being released in the background.
     #[error("{}{step} failed at {store}: {source}", Subject(key.as_ref()))]
     #[non_exhaustive]
     Unavailable {
-        /// The lock; none while connecting.
+        /// The lock; `None` while connecting.
         key: Option<Key>,
-        /// What was being done.
+        /// The operation that failed.
         step: Step,
         /// The store's address, without its password.
         store: Arc<str>,
-        /// What went wrong.
+        /// The cause.
         source: StoreError,
     },
 
-    /// This call chain holds the lock already: waiting for it would never end.
+    /// This call chain already holds the lock: waiting for it would never end.
     #[error(
-        "lock {key:?} is already held by this call chain; lock in one place, or split the inner function off"
+        "lock {key:?} is already held by this call chain; take it in one place, or move the inner work to a function without the lock"
     )]
     #[non_exhaustive]
     AlreadyHeld {
@@ -67,28 +67,28 @@ pub enum LockError {
         key: Key,
     },
 
-    /// The key cannot be a lock.
+    /// The key cannot name a lock.
     #[error("lock {key:?} cannot be used: {reason}")]
     #[non_exhaustive]
     InvalidKey {
-        /// The key, or as much of it as could be made.
+        /// The key, or as much of it as could be built.
         key: Key,
-        /// What is wrong with it.
+        /// What is wrong with the key.
         reason: Cow<'static, str>,
     },
 
-    /// A duration of this lock is out of range, or contradicts another.
+    /// A duration of this lock is out of range or contradicts another one.
     #[error("lock {key:?} cannot be requested: {reason}")]
     #[non_exhaustive]
     InvalidOption {
         /// The lock.
         key: Key,
-        /// What is wrong, with the values that would do.
+        /// What is wrong, with the values that are allowed.
         reason: Cow<'static, str>,
     },
 
-    /// There is no store to keep locks in: none installed, a URL that is none, or a manager that
-    /// was shut down.
+    /// There is no store to keep locks in: no manager is installed, the URL is invalid, or the
+    /// manager was shut down.
     #[error("no lock store: {reason}")]
     #[non_exhaustive]
     NotConfigured {
@@ -110,7 +110,7 @@ impl LockError {
         Self::NotConfigured { reason: reason.into() }
     }
 
-    /// The lock that this is about, where there is one.
+    /// The lock that the error is about, if there is one.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
@@ -124,7 +124,7 @@ impl LockError {
         }
     }
 
-    /// Whether somebody else holds the lock.
+    /// Whether another holder has the lock.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. })
@@ -143,7 +143,7 @@ impl LockError {
     }
 }
 
-/// So that functions which return [`io::Result`] can be locked.
+/// For locked functions that return [`io::Result`].
 impl From<LockError> for io::Error {
     fn from(error: LockError) -> Self {
         let kind = match error {
@@ -157,17 +157,17 @@ impl From<LockError> for io::Error {
     }
 }
 
-/// How a lease was lost.
+/// Why a lease ended before its holder was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossCause {
     /// No renewal was confirmed before the lease ran out on this machine's own clock.
     Expired,
-    /// The store says that the key is gone or somebody else's.
+    /// The key is gone, or holds something else.
     Taken,
     /// The lock was held for as long as `max_hold` allows.
     MaxHold,
-    /// Its holder has given it back. Only a [`Lease`](crate::Lease) can see that, because it may
+    /// The holder has released the lock. Only a [`Lease`](crate::Lease) can see this, because it may
     /// outlive the hold.
     Released,
 }
@@ -176,14 +176,14 @@ impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "its lease ran out before a renewal was confirmed",
-            Self::Taken => "its key was deleted, expired, or is somebody else's now",
-            Self::MaxHold => "it was held as long as `max_hold` allows",
-            Self::Released => "its holder has given it back",
+            Self::Taken => "its key was deleted, has expired, or now belongs to another holder",
+            Self::MaxHold => "it was held for as long as `max_hold` allows",
+            Self::Released => "its holder has released it",
         })
     }
 }
 
-/// What was being done when the store failed.
+/// The operation during which the store failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -191,7 +191,7 @@ pub enum Step {
     Connect,
     /// Taking a lock, or waiting for it.
     Acquire,
-    /// Giving a lock back. It is tried again in the background until the lease has run out.
+    /// Releasing a lock. The release is retried in the background until the lease has run out.
     Release,
 }
 
@@ -205,7 +205,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The beginning of a message: which lock it is about.
+/// The beginning of a message: the lock that it is about.
 struct Subject<'a>(Option<&'a Key>);
 
 impl fmt::Display for Subject<'_> {
@@ -217,7 +217,7 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
-/// What is known of the holder of a busy lock.
+/// What is known about the holder of a busy lock.
 struct Busy<'a> {
     waited: Duration,
     holder: Option<&'a str>,
@@ -227,7 +227,7 @@ struct Busy<'a> {
 impl fmt::Display for Busy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.waited.is_zero() {
-            write!(f, " after {:.1?} of waiting", self.waited)?;
+            write!(f, " after a wait of {:.1?}", self.waited)?;
         }
         match (self.holder, self.retry_after) {
             (Some(holder), Some(left)) => {
@@ -236,7 +236,7 @@ impl fmt::Display for Busy<'_> {
             (Some(holder), None) => {
                 write!(
                     f,
-                    "; its key holds {holder:?} without an expiry, which is no lock of ours: delete the key if nobody needs it"
+                    "; its key holds {holder:?} without an expiry, so no lock of this crate: delete the key if it is not needed"
                 )
             }
             (None, _) => Ok(()),
@@ -249,13 +249,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stays_small_inside_the_errors_of_applications() {
+    fn stays_small_inside_application_errors() {
         // clippy::result_large_err complains from 128 bytes on.
         assert!(size_of::<LockError>() <= 88, "{}", size_of::<LockError>());
     }
 
     #[test]
-    fn c079_kinds_can_be_told_apart_and_texts_name_key_and_step() {
+    fn names_the_kind_the_key_and_the_operation() {
         let down = LockError::Unavailable {
             key: Some("order:1".into()),
             step: Step::Acquire,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_says_what_is_known_of_the_holder() {
+    fn busy_describes_the_holder() {
         let busy = |holder: Option<&str>, retry_after| LockError::Busy {
             key: "k".into(),
             waited: Duration::ZERO,

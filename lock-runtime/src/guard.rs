@@ -1,73 +1,77 @@
-//! A held lock: [`LockGuard`], and [`Lease`], the view of it that can be shared.
+//! [`LockGuard`]: a held lock.
 
 use std::fmt;
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::runtime;
 use tokio::time::timeout;
 
-use crate::error::{LossCause, Step};
-use crate::holding::Holding;
+use crate::error::{LockError, LossCause, Step};
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::lease::Lease;
+use crate::lease::shared::SharedLease;
+use crate::lease::watchdog::ReleaseJob;
+use crate::manager::LockManager;
+use crate::reentry;
 use crate::store::{BoxFuture, Owned, Release};
-use crate::watchdog::Handover;
-use crate::{Fence, Key, LockError, LockManager, held};
 
 /// A held lock.
 ///
-/// It is renewed until it is released, dropped or lost. [`release`](Self::release) gives it back
-/// and tells whether it was held to the end; dropping it gives it back in the background.
+/// It is renewed until it is released, dropped or lost. [`release`](Self::release) releases it and
+/// reports whether it was held to the end; dropping the guard releases it in the background.
 ///
-/// The holder must not act on what the lock protects after the lease was lost, so work is best
-/// done in [`run`](Self::run), which stops it then.
+/// The holder must not touch what the lock protects after the lease was lost, so work is best done in
+/// [`run`](Self::run), which stops it then.
 #[must_use = "the lock is released when this is dropped"]
 pub struct LockGuard {
     manager: LockManager,
-    holding: Arc<Holding>,
-    /// Whether a release is still owed when this is dropped.
-    owed: bool,
+    lease: Arc<SharedLease>,
+    /// Whether dropping the guard has to release the lock.
+    release_on_drop: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(manager: LockManager, holding: Arc<Holding>) -> Self {
-        manager.watchdog().watch(&holding);
-        Self { manager, holding, owed: true }
+    pub(crate) fn new(manager: LockManager, lease: Arc<SharedLease>) -> Self {
+        manager.watchdog().watch(&lease);
+        Self { manager, lease, release_on_drop: true }
     }
 
-    /// What is locked.
+    /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.holding.key
+        &self.lease.key
     }
 
     /// A view of this lease that can be cloned, kept and sent elsewhere.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        let lease = Lease::default();
-        lease.begin(&self.holding);
-        lease
+        let view = Lease::default();
+        view.begin(&self.lease);
+        view
     }
 
     /// The number of this grant, for the data that the lock protects; see [`fence`](crate::fence).
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.holding.fence
+        self.lease.fence
     }
 
     /// How long the lease lasts from now if no further renewal is confirmed; zero when it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.holding.remaining()
+        self.lease.remaining()
     }
 
-    /// Whether the lease is lost. Also true when its time is over and nobody has noticed yet.
+    /// Whether the lease is lost. Also true when it has run out and the watchdog has not noticed yet.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.holding.loss().is_some()
+        self.lease.loss().is_some()
     }
 
     /// Waits until the lease is lost.
@@ -76,12 +80,12 @@ impl LockGuard {
     ///
     /// Cancel safe.
     pub async fn lost(&self) -> LossCause {
-        self.holding.ended().await
+        self.lease.ended().await
     }
 
     /// Runs `work` while the lease lives, and drops it at its next await point when the lease is
-    /// lost. Locks that `work` takes itself are known to be inside this one:
-    /// the same key is [`LockError::AlreadyHeld`]. The lock stays held afterwards.
+    /// lost. Inside `work`, a request for the same key is [`LockError::AlreadyHeld`]. The lock stays
+    /// held afterwards.
     ///
     /// # Errors
     ///
@@ -94,13 +98,13 @@ impl LockGuard {
         let mut loss = self.loss_signal();
         let mut work = pin!(work);
         let output = poll_fn(|cx| self.poll_held(&mut loss, work.as_mut(), cx)).await?;
-        // The lease may have ended while `work` was busy for the last time.
-        self.holding.loss().map_or(Ok(output), |cause| Err(self.holding.lost_error(cause)))
+        // The lease may have ended during the last poll of `work`.
+        self.lease.loss().map_or(Ok(output), |cause| Err(self.lease.lost_error(cause)))
     }
 
     pub(crate) fn loss_signal(&self) -> LossSignal {
-        let holding = Arc::clone(&self.holding);
-        Box::pin(async move { holding.ended().await })
+        let lease = Arc::clone(&self.lease);
+        Box::pin(async move { lease.ended().await })
     }
 
     /// Polls `body` unless the lease is lost.
@@ -110,88 +114,88 @@ impl LockGuard {
         body: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, LockError>> {
-        // The loss comes first: a body must not begin anything after it. The signal may be late,
-        // after a suspended process for example, so the clock is asked as well.
+        // The loss comes first: a body must not begin anything after it. The signal may be late, for
+        // example after a suspension of the process, so the clock is checked as well.
         let cause = match loss.as_mut().poll(cx) {
             Poll::Ready(cause) => Some(cause),
-            Poll::Pending => self.holding.loss(),
+            Poll::Pending => self.lease.loss(),
         };
         if let Some(cause) = cause {
-            return Poll::Ready(Err(self.holding.lost_error(cause)));
+            return Poll::Ready(Err(self.lease.lost_error(cause)));
         }
         let poll = || body.poll(cx).map(Ok);
-        held::while_holding(self.manager.id(), &self.holding.key, poll)
+        reentry::while_holding(self.manager.id(), &self.lease.key, poll)
     }
 
-    /// Gives the lock back, and tells whether it was held until now.
+    /// Releases the lock, and reports whether it was held until now.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lease was lost before. [`LockError::Unavailable`] when the
-    /// store did not answer; the release is then repeated in the background.
+    /// [`LockError::Lost`] when the lease was lost before. [`LockError::Unavailable`] when the store
+    /// did not reply; the release is then retried in the background.
     ///
     /// # Cancel safety
     ///
-    /// A lock whose release was begun is released, also when this future is dropped.
+    /// Once the release has begun, the lock is released even if this future is dropped.
     pub async fn release(mut self) -> Result<(), LockError> {
-        self.holding.end().map_err(|cause| self.holding.lost_error(cause))?;
-        self.manager.watchdog().forget(&self.holding);
-        // A renewal that was begun comes first, so that none arrives after the release.
-        if self.holding.renewal_in_flight() && runtime::Handle::try_current().is_ok() {
-            let _ = timeout(self.manager.timeout(), self.holding.renewals_answered()).await;
+        self.lease.end().map_err(|cause| self.lease.lost_error(cause))?;
+        self.manager.watchdog().forget(&self.lease);
+        // A renewal in flight must not arrive after the release.
+        if self.lease.renewal_in_flight() && runtime::Handle::try_current().is_ok() {
+            let _ = timeout(self.manager.timeout(), self.lease.renewals_finished()).await;
         }
-        match self.manager.store().release(&self.order()).await {
-            Ok(Owned::No) if !self.holding.is_overdue() => {
-                self.owed = false;
-                self.holding.announce_loss(LossCause::Taken);
-                Err(self.holding.lost_error(LossCause::Taken))
+        match self.manager.store().release(&self.release_request()).await {
+            Ok(Owned::No) if !self.lease.is_overdue() => {
+                self.release_on_drop = false;
+                self.lease.report_loss(LossCause::Taken);
+                Err(self.lease.lost_error(LossCause::Taken))
             }
-            // Also a key that has expired while the release was on its way: the holder ended in
-            // time.
+            // A key that has expired while the release was in flight counts as released: the holder
+            // ended in time.
             Ok(_) => {
-                self.owed = false;
-                self.holding.report_release();
+                self.release_on_drop = false;
+                self.lease.report_release();
                 Ok(())
             }
             Err(source) => {
                 let store = self.manager.store_name();
-                self.holding.report_failed_release(&source, &store);
+                self.lease.report_failed_release(&source, &store);
                 let key = Some(self.key().clone());
                 Err(LockError::Unavailable { key, step: Step::Release, store, source })
             }
         }
     }
 
-    /// Moves the lock from this guard into its release.
+    /// Moves the lock from this guard into the future that releases it.
     pub(crate) fn begin_release(&mut self) -> BoxFuture<'static, Result<(), LockError>> {
-        let (manager, holding) = (self.manager.clone(), Arc::clone(&self.holding));
-        let guard = Self { manager, holding, owed: mem::take(&mut self.owed) };
+        let (manager, lease) = (self.manager.clone(), Arc::clone(&self.lease));
+        let guard = Self { manager, lease, release_on_drop: mem::take(&mut self.release_on_drop) };
         Box::pin(guard.release())
     }
 
-    fn order(&self) -> Release {
-        let Holding { key, token, .. } = &*self.holding;
-        Release { key: key.clone(), token: *token, keep_until: self.holding.keep_until() }
+    fn release_request(&self) -> Release {
+        let SharedLease { key, token, .. } = &*self.lease;
+        Release { key: key.clone(), token: *token, keep_until: self.lease.keep_until() }
     }
 }
 
 /// Resolves when a lease is lost.
 pub(crate) type LossSignal = BoxFuture<'static, LossCause>;
 
-/// The way that awaits the answer is [`LockGuard::release`]; this is the net below it.
+/// The fallback for guards that were not [released](LockGuard::release).
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.owed {
+        if !self.release_on_drop {
             return;
         }
-        let ended = self.holding.end();
-        self.manager.watchdog().forget(&self.holding);
+        let ended = self.lease.end();
+        self.manager.watchdog().forget(&self.lease);
         if ended != Err(LossCause::Taken) {
-            let until = Instant::now() + self.holding.terms.ttl;
-            let Holding { template, waited, .. } = *self.holding;
-            let release = self.order();
-            let handover = Handover { release, template, waited, until, first: None };
-            self.manager.watchdog().release(handover);
+            let until = Instant::now() + self.lease.terms.ttl;
+            let SharedLease { template, waited, .. } = *self.lease;
+            let release = self.release_request();
+            let job = ReleaseJob { release, template, waited, until, first: None };
+            self.manager.watchdog().release(job);
         }
     }
 }
@@ -202,62 +206,5 @@ impl fmt::Debug for LockGuard {
             .field("key", self.key())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
-    }
-}
-
-/// A view of a lease: cheap to clone, and without power over the lock.
-///
-/// In a locked function it is what `lease = name` binds.
-#[derive(Clone, Default)]
-pub struct Lease(Arc<OnceLock<Arc<Holding>>>);
-
-impl Lease {
-    /// Makes this the view of a lease; until then it is the view of none.
-    pub(crate) fn begin(&self, holding: &Arc<Holding>) {
-        let _ = self.0.set(Arc::clone(holding));
-    }
-
-    /// The number of this grant, for the data that the lock protects; see [`fence`](crate::fence).
-    ///
-    /// Zero, which is less than any, for a lease that has not begun.
-    #[must_use]
-    pub fn fence(&self) -> Fence {
-        self.0.get().map_or(Fence::new(0), |holding| holding.fence)
-    }
-
-    /// How long the lease lasts from now if no further renewal is confirmed; zero when it is lost
-    /// or was released.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.0.get().map_or(Duration::ZERO, |holding| holding.remaining())
-    }
-
-    /// Whether the lock is not held any more: lost, or given back by its holder. Also true when
-    /// the lease's time is over and nobody has noticed yet.
-    ///
-    /// Ask before a step that cannot be stopped midway, also in work that was handed to another
-    /// task or thread. The answer may be outdated by the time it is used; only a check where the
-    /// protected data is kept can close that gap.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.0.get().is_none_or(|holding| holding.end_cause().is_some())
-    }
-
-    /// Waits until the lock is not held any more.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn lost(&self) -> LossCause {
-        match self.0.get() {
-            Some(holding) => holding.ended().await,
-            None => pending().await,
-        }
-    }
-}
-
-impl fmt::Debug for Lease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("remaining", &self.remaining()).finish_non_exhaustive()
     }
 }

@@ -1,38 +1,40 @@
-//! Answers of web frameworks to a failed lock (features `axum` and `actix-web`).
+//! HTTP responses to a lock failure (features `axum` and `actix-web`).
 //!
 //! | error | status |
 //! | --- | --- |
 //! | busy | 409 Conflict, with `Retry-After` in seconds when it is known when the lease ends |
 //! | unavailable, lost, no store | 503 Service Unavailable |
-//! | a key that cannot be a lock, because of an empty value for example | 400 Bad Request |
-//! | held already, bad options | 500 Internal Server Error |
+//! | a key that cannot name a lock, for example because of an empty value | 400 Bad Request |
+//! | already held, invalid options | 500 Internal Server Error |
 //!
-//! The body is one line of plain text that names neither key nor server; those belong into logs.
+//! The body is one line of plain text without key and server, which belong in logs.
 
 use std::time::Duration;
 
-use crate::LockError;
+use crate::error::LockError;
 
-/// What to tell a client.
-struct Answer {
+/// The response to a client.
+struct Reply {
     status: u16,
     retry_after: Option<u64>,
     text: &'static str,
 }
 
-impl From<&LockError> for Answer {
+impl From<&LockError> for Reply {
     fn from(error: &LockError) -> Self {
         let (status, text) = match error {
-            LockError::Busy { .. } => (409, "somebody else is at it, try again later"),
+            LockError::Busy { .. } => (409, "another request holds this lock; try again later"),
             LockError::Lost { .. } => {
-                (503, "the lock was lost on the way, the work may be half done")
+                (503, "the lock was lost during the request; the work may be half done")
             }
             LockError::Unavailable { .. } | LockError::NotConfigured { .. } => {
-                (503, "locks are not available")
+                (503, "locks are unavailable; try again later")
             }
-            LockError::InvalidKey { .. } => (400, "this cannot be locked"),
+            LockError::InvalidKey { .. } => {
+                (400, "a value in this request cannot be part of a lock's name")
+            }
             LockError::AlreadyHeld { .. } | LockError::InvalidOption { .. } => {
-                (500, "a lock is used wrongly")
+                (500, "the server uses a lock incorrectly")
             }
         };
         let retry_after = match error {
@@ -43,7 +45,7 @@ impl From<&LockError> for Answer {
     }
 }
 
-/// Rounded up, and at least one: `Retry-After: 0` would invite a storm.
+/// Rounds up, to at least one: `Retry-After: 0` would invite a retry storm.
 fn whole_seconds(duration: Duration) -> u64 {
     (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
@@ -53,12 +55,13 @@ mod axum {
     use axum_core::response::{IntoResponse, Response};
     use http::{HeaderValue, StatusCode, header};
 
-    use super::Answer;
-    use crate::{LockError, Outcome};
+    use super::Reply;
+    use crate::error::LockError;
+    use crate::outcome::Outcome;
 
     impl IntoResponse for LockError {
         fn into_response(self) -> Response {
-            let Answer { status, retry_after, text } = Answer::from(&self);
+            let Reply { status, retry_after, text } = Reply::from(&self);
             let mut response = text.into_response();
             *response.status_mut() =
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -85,17 +88,18 @@ mod actix_web {
     use actix_web::http::{StatusCode, header};
     use actix_web::{HttpResponse, ResponseError};
 
-    use super::Answer;
-    use crate::{LockError, Outcome};
+    use super::Reply;
+    use crate::error::LockError;
+    use crate::outcome::Outcome;
 
     impl ResponseError for LockError {
         fn status_code(&self) -> StatusCode {
-            StatusCode::from_u16(Answer::from(self).status)
+            StatusCode::from_u16(Reply::from(self).status)
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
         }
 
         fn error_response(&self) -> HttpResponse {
-            let Answer { retry_after, text, .. } = Answer::from(self);
+            let Reply { retry_after, text, .. } = Reply::from(self);
             let mut response = HttpResponse::build(self.status_code());
             if let Some(seconds) = retry_after {
                 response.insert_header((header::RETRY_AFTER, seconds));
@@ -119,8 +123,8 @@ mod actix_web {
 mod tests {
     use super::*;
 
-    fn answer(retry_after: Option<Duration>) -> Answer {
-        Answer::from(&LockError::Busy {
+    fn reply(retry_after: Option<Duration>) -> Reply {
+        Reply::from(&LockError::Busy {
             key: "k".into(),
             waited: Duration::ZERO,
             holder: None,
@@ -129,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn busy_is_a_conflict_and_says_when_to_try_again() {
-        assert_eq!(answer(None).status, 409);
-        assert_eq!(answer(None).retry_after, None);
-        assert_eq!(answer(Some(Duration::from_millis(2_001))).retry_after, Some(3));
-        assert_eq!(answer(Some(Duration::ZERO)).retry_after, Some(1));
+    fn busy_is_a_conflict_with_retry_after() {
+        assert_eq!(reply(None).status, 409);
+        assert_eq!(reply(None).retry_after, None);
+        assert_eq!(reply(Some(Duration::from_millis(2_001))).retry_after, Some(3));
+        assert_eq!(reply(Some(Duration::ZERO)).retry_after, Some(1));
     }
 }

@@ -18,41 +18,62 @@
 //! ```
 
 mod acquire;
-mod clock;
 mod error;
 pub mod fence;
 mod guard;
-mod held;
-mod holding;
 #[cfg(any(feature = "axum", feature = "actix-web"))]
 mod http;
 mod key;
 mod lease;
 mod manager;
 mod outcome;
+mod reentry;
 mod request;
 mod run;
 pub mod store;
+mod sync;
 mod token;
-mod watchdog;
 
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+
+/// What the model and the fuzzers of this repository need. Not part of the public interface.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::store::redis::reply::{Acquisition, NodeEpoch, read as read_reply};
+    pub use crate::sync::Jitter;
+
+    pub mod lease {
+        pub use crate::lease::state::{Action, Event, LeaseState, Terms, validity};
+    }
+    pub mod quorum {
+        pub use crate::store::redis::redlock::quorum::{Action, Event, Round, quorum};
+    }
+    pub mod scripts {
+        pub use crate::store::redis::leases::RENEW;
+        pub use crate::store::redis::queue::lua::{ACQUIRE, RELEASE};
+    }
+    pub mod waiter {
+        pub use crate::store::redis::queue::waiter::{Message, Queued, Waiter};
+    }
+}
 
 #[cfg(feature = "macros")]
 pub use lock_macros::redis_lock;
 
 pub use error::{LockError, LossCause, Step};
 pub use fence::Fence;
-pub use guard::{Lease, LockGuard};
+pub use guard::LockGuard;
 pub use key::Key;
+pub use lease::Lease;
 pub use manager::{Builder, Endpoint, LockManager};
 pub use outcome::Outcome;
 pub use request::LockRequest;
 pub use token::Token;
 
-/// The examples of the project's README, which are compiled with the documentation's tests.
+/// Compiles the examples of the project's README as doc tests.
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;

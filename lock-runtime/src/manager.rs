@@ -1,34 +1,28 @@
-//! [`LockManager`]: connecting, the installed one, shutdown.
+//! [`LockManager`]: connecting, the installed manager, shutdown.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-#[cfg(feature = "tls")]
-use redis::ClientTlsConfig;
-
-use crate::error::Step;
+use crate::error::{LockError, Step};
+use crate::lease::watchdog::Watchdog;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::RedisStore;
-use crate::store::redis::address::{Address, Topology};
-#[cfg(feature = "tls")]
-use crate::store::redis::tls::Certificates;
-use crate::store::redlock::Redlock;
+#[cfg(feature = "redis")]
+use crate::store::redis;
+use crate::store::url::{self, Options};
 use crate::store::{Store, StoreError};
-use crate::watchdog::Watchdog;
-use crate::{Key, LockError, LockRequest};
 
-/// How long a connection or an answer may take.
+/// How long a connection or a reply may take by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The manager that locked functions use when they name none.
+/// The manager of locked functions that do not name one.
 static INSTALLED: RwLock<Option<LockManager>> = RwLock::new(None);
 
-/// Takes locks in one store, and keeps those that are held alive.
+/// Takes locks in one store, and keeps held locks alive.
 ///
-/// Cheap to clone; all clones share the store's connections and one background thread. It works
-/// from several Tokio runtimes, one after the other or side by side.
+/// Cheap to clone; all clones share the store's connections and one background thread. A manager
+/// works from several Tokio runtimes, one after the other or side by side.
 ///
 /// ```
 /// use lock_runtime::{LockError, LockManager};
@@ -57,23 +51,23 @@ impl LockManager {
     ///
     /// | URL | store |
     /// | --- | --- |
-    /// | `redis://[user:password@]host[:port][/database]` | Redis, also Valkey |
+    /// | `redis://[user:password@]host[:port][/database]` | Redis or Valkey |
     /// | `rediss://…` | the same over TLS, with the feature `tls` |
     /// | `redis+unix:///path/to/socket[?db=1]` | the same over a Unix socket |
     /// | `redis-sentinel://[user:password@]host[:port],…/service[/database]` | the master that these sentinels name; `rediss-sentinel://…` over TLS |
-    /// | `redis-cluster://[user:password@]host[:port],…` | a Redis Cluster, of which these are some servers; `rediss-cluster://…` over TLS |
-    /// | `redlock://[user:password@]host[:port],host[:port],host[:port]…[/database]` | three or more independent servers, an odd number; `redlocks://…` over TLS |
+    /// | `redis-cluster://[user:password@]host[:port],…` | a Redis Cluster with these nodes among others; `rediss-cluster://…` over TLS |
+    /// | `redlock://[user:password@]host[:port],host[:port],host[:port]…[/database]` | an odd number of at least three independent servers; `redlocks://…` over TLS |
     /// | `memory://` | this process only, for tests and local runs; each manager has its own |
     ///
-    /// With `redlock://`, all who take a lock have to use the same ttl for it, and a server that was
-    /// restarted votes again when it is a second older than that, or at once with `appendonly yes` and
+    /// With `redlock://`, all clients of a lock must use the same ttl for it. A restarted server votes
+    /// again once it has been up for a second longer than that, or at once with `appendonly yes` and
     /// `appendfsync always`.
     ///
     /// # Errors
     ///
-    /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when
-    /// the server cannot: unreachable, wrong password, not a Redis, a replica, without the replicas that are
-    /// asked for, or one that runs no scripts.
+    /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when the
+    /// server cannot: it is unreachable, refuses the password, is not a Redis, is a replica, lacks the
+    /// required replicas, or does not run scripts.
     ///
     /// # Cancel safety
     ///
@@ -82,33 +76,33 @@ impl LockManager {
         Self::builder().connect(endpoint).await
     }
 
-    /// A manager with other options than the default ones.
+    /// Starts to build a manager with options other than the defaults.
     pub fn builder() -> Builder {
-        Builder {
+        let options = Options {
             timeout: DEFAULT_TIMEOUT,
-            replicas: 0,
-            #[cfg(feature = "tls")]
-            certificates: Certificates::default(),
-        }
+            #[cfg(feature = "redis")]
+            redis: redis::RedisOptions::default(),
+        };
+        Builder { options }
     }
 
-    /// A manager whose locks are known in this process only, for tests and local runs.
+    /// Makes a manager whose locks exist in this process only, for tests and local runs.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::builder().store(MemoryStore::default())
     }
 
-    /// Makes this the manager of all locked functions that name none. A later call replaces it;
-    /// functions that run keep the one they began with.
+    /// Makes this the manager of all locked functions that do not name one. A later call replaces it;
+    /// functions that are already running keep their manager.
     pub fn install(&self) {
         *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
     }
 
-    /// The manager that was [installed](Self::install).
+    /// Returns the [installed](Self::install) manager.
     ///
     /// # Errors
     ///
-    /// [`LockError::NotConfigured`] when none was.
+    /// [`LockError::NotConfigured`] when none is installed.
     pub fn global() -> Result<Self, LockError> {
         let installed = INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();
         installed.ok_or_else(|| {
@@ -119,18 +113,13 @@ impl LockManager {
         })
     }
 
-    /// A request for the lock `key`, to be awaited.
-    pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
-        LockRequest::new(Ok(self.clone()), key.into())
-    }
-
-    /// Refuses new requests from now on, and waits until what is to be released in the background
-    /// is released: locks whose guards or futures were dropped, and attempts that were given up.
-    /// The last thing to do before a process ends, because it ends without waiting for that.
+    /// Refuses new requests from now on, and waits until all background releases are done: those of
+    /// dropped guards and futures, and of abandoned attempts. The last call before a process ends,
+    /// because the end of a process does not wait for them.
     ///
-    /// Locks that are still held stay held; their guards renew and release them as before. Waits
-    /// no longer than three times the manager's [timeout](Builder::timeout): when the store is
-    /// away, the locks expire by themselves.
+    /// Held locks stay held; their guards renew and release them as before. Waits no longer than
+    /// three times the manager's [timeout](Builder::timeout): when the store is away, the locks expire
+    /// by themselves.
     ///
     /// # Cancel safety
     ///
@@ -139,18 +128,18 @@ impl LockManager {
         self.0.closed.store(true, Ordering::Release);
         let left = self.0.watchdog.drain(self.0.timeout * 3).await;
         if left > 0 {
-            tracing::warn!(left, store = %self.0.store_name, "locks are left to expire");
+            tracing::warn!(left, store = %self.0.store_name, "shut down with pending releases, their locks will expire");
         }
     }
 
-    /// Tells managers apart, as long as they live.
+    /// Identifies the manager among those that are alive.
     pub(crate) fn id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
     pub(crate) fn check_open(&self) -> Result<(), LockError> {
         if self.0.closed.load(Ordering::Acquire) {
-            return Err(LockError::not_configured("its manager was shut down"));
+            return Err(LockError::not_configured("the manager was shut down"));
         }
         Ok(())
     }
@@ -182,37 +171,35 @@ impl fmt::Debug for LockManager {
 #[derive(Debug, Clone)]
 #[must_use = "a manager is made by `connect`"]
 pub struct Builder {
-    timeout: Duration,
-    replicas: u32,
-    #[cfg(feature = "tls")]
-    certificates: Certificates,
+    options: Options,
 }
 
 impl Builder {
-    /// How long a connection or an answer of the store may take: one second by default, 10 ms at
-    /// least, one minute at most.
+    /// How long a connection or a reply of the store may take: one second by default, at least 10 ms,
+    /// at most one minute.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout.clamp(Duration::from_millis(10), Duration::from_secs(60));
+        self.options.timeout = timeout.clamp(Duration::from_millis(10), Duration::from_secs(60));
         self
     }
 
-    /// Has each grant and each renewal acknowledged by so many replicas of the server (in a cluster,
-    /// of the lock's own), or it does not count: none by default.
+    /// Counts a grant or a renewal only when this many replicas of the server (in a cluster, of the
+    /// node that owns the lock's slot) have acknowledged it: 0 by default.
     ///
-    /// After a failover to one of those replicas the lock is still held; after one to another replica
-    /// it may be granted twice. With all replicas acknowledging, and the old master cut off from them,
-    /// its holders stop before anybody else is granted the lock. That is less than consensus: a replica
-    /// that acknowledged a lock and then lost its memory can still be promoted.
+    /// After a failover to one of those replicas, the lock is still held; after a failover to another
+    /// replica, it may be granted twice. If all replicas acknowledge, and the old master is cut off
+    /// from them, its holders stop before the lock is granted again. This is less than consensus: a
+    /// replica that acknowledged a lock and then lost its memory can still be promoted.
     ///
-    /// It costs a round trip between the server and its slowest replica of those, for each grant and
+    /// It costs a round trip between the server and the slowest of those replicas, for each grant and
     /// each batch of renewals; a connection serves one grant after the other meanwhile. While fewer
-    /// replicas answer, nothing is granted, and leases run out.
+    /// replicas reply, nothing is granted, and leases run out.
+    #[cfg(feature = "redis")]
     pub fn replicas(mut self, replicas: u32) -> Self {
-        self.replicas = replicas;
+        self.options.redis.replicas = replicas;
         self
     }
 
-    /// Trusts servers that these authorities vouch for, instead of the system's: certificates in PEM. For
+    /// Trusts servers with a certificate of these authorities (in PEM) instead of the system's. For
     /// URLs with TLS, and for sentinels as well as for servers.
     ///
     /// ```no_run
@@ -230,16 +217,16 @@ impl Builder {
     /// ```
     #[cfg(feature = "tls")]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.certificates.roots = Some(pem.into());
+        self.options.redis.certificates.set_roots(pem.into());
         self
     }
 
-    /// The certificate by which the servers know this client, and its private key, both in PEM. For URLs
-    /// with TLS, and for sentinels as well as for servers. A manager keeps the ones that it was made with.
+    /// The certificate that authenticates this client, and its private key, both in PEM. For URLs with
+    /// TLS, and for sentinels as well as for servers. A manager keeps the certificates that it was
+    /// built with.
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, pem: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        let client = ClientTlsConfig { client_cert: pem.into(), client_key: key.into() };
-        self.certificates.client = Some(client);
+        self.options.redis.certificates.set_client(pem.into(), key.into());
         self
     }
 
@@ -253,83 +240,63 @@ impl Builder {
     ///
     /// Cancel safe: nothing is left open.
     pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<LockManager, LockError> {
-        let address = match endpoint.into().0 {
-            Place::Url(url) if url.starts_with("memory:") => {
-                if self.replicas > 0 {
-                    return Err(LockError::not_configured(
-                        "`replicas` does not go with memory://, which has none",
-                    ));
-                }
-                return Ok(self.store(MemoryStore::default()));
-            }
-            Place::Url(url) => Address::parse(&url).map_err(LockError::not_configured)?,
-            Place::Client(client) => {
-                Address::Redis(Topology::Server(client.get_connection_info().clone().into()))
+        let store = match endpoint.into().0 {
+            Location::Url(url) => url::open(&url, &self.options).await?,
+            #[cfg(feature = "redis")]
+            Location::Client(client) => {
+                let Options { timeout, redis: options } = &self.options;
+                redis::open_client(&client, *timeout, options).await?
             }
         };
-        #[cfg(feature = "tls")]
-        let address = self.certificates.apply(address).map_err(LockError::not_configured)?;
-        let manager = match address {
-            Address::Redis(topology) => {
-                let store = RedisStore::new(topology, self.timeout, self.replicas);
-                store.check().await.map_err(|source| unreachable(store.name(), source))?;
-                self.store(store)
-            }
-            Address::Redlock(servers) => {
-                if self.replicas > 0 {
-                    let why = "`replicas` does not go with redlock://, whose servers have none";
-                    return Err(LockError::not_configured(why));
-                }
-                let store =
-                    Redlock::new(servers, self.timeout).map_err(LockError::not_configured)?;
-                store.check().await.map_err(|source| unreachable(store.name(), source))?;
-                self.store(store)
-            }
-        };
-        // Before the first lock, so that it is not asked of a master that was replaced meanwhile.
-        let started = manager.watchdog().start().map_err(|error| StoreError::Refused(error.into()));
-        started.map_err(|source| unreachable(&manager.0.store_name, source))?;
+        let manager = self.with_store(store);
+        // Before the first lock, so that it does not go to a master that was replaced meanwhile.
+        manager.watchdog().start().map_err(|error| LockError::Unavailable {
+            key: None,
+            step: Step::Connect,
+            store: manager.store_name(),
+            source: StoreError::Refused(error.into()),
+        })?;
         Ok(manager)
     }
 
-    /// A manager that keeps its locks in a store of your own.
+    /// Makes a manager that keeps its locks in a store of your own.
     #[must_use]
     pub fn store(self, store: impl Store) -> LockManager {
-        let store: Arc<dyn Store> = Arc::new(store);
+        self.with_store(Arc::new(store))
+    }
+
+    fn with_store(self, store: Arc<dyn Store>) -> LockManager {
         LockManager(Arc::new(Inner {
             store_name: store.name().into(),
             watchdog: Watchdog::new(Arc::clone(&store)),
             store,
-            timeout: self.timeout,
+            timeout: self.options.timeout,
             closed: AtomicBool::new(false),
         }))
     }
 }
 
-fn unreachable(store: &str, source: StoreError) -> LockError {
-    LockError::Unavailable { key: None, step: Step::Connect, store: store.into(), source }
-}
-
-/// Where locks are kept: a URL, or a [`redis::Client`] that was made with settings which a URL
-/// cannot express.
+/// Where locks are kept: a URL or, with the feature `redis`, a `redis::Client` with settings that a
+/// URL cannot express.
 #[derive(Clone)]
-pub struct Endpoint(Place);
+pub struct Endpoint(Location);
 
 #[derive(Clone)]
-enum Place {
+enum Location {
     Url(String),
-    Client(Box<redis::Client>),
+    #[cfg(feature = "redis")]
+    Client(Box<::redis::Client>),
 }
 
 impl From<&str> for Endpoint {
     fn from(url: &str) -> Self {
-        Self(Place::Url(url.to_owned()))
+        Self(Location::Url(url.to_owned()))
     }
 }
 
 impl From<String> for Endpoint {
     fn from(url: String) -> Self {
-        Self(Place::Url(url))
+        Self(Location::Url(url))
     }
 }
 
@@ -339,13 +306,14 @@ impl From<&String> for Endpoint {
     }
 }
 
-impl From<redis::Client> for Endpoint {
-    fn from(client: redis::Client) -> Self {
-        Self(Place::Client(client.into()))
+#[cfg(feature = "redis")]
+impl From<::redis::Client> for Endpoint {
+    fn from(client: ::redis::Client) -> Self {
+        Self(Location::Client(client.into()))
     }
 }
 
-/// Without the address, which may contain a password.
+/// Omits the address, which may contain a password.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").finish_non_exhaustive()

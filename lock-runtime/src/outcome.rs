@@ -1,23 +1,22 @@
-//! How a locked function returns a failed lock: the [`Outcome`] trait.
+//! [`Outcome`]: return types that can express a lock failure.
 
-use crate::LockError;
+use crate::error::LockError;
 
-/// A return type that can say that the lock failed.
+/// A return type that can express a lock failure.
 ///
-/// It is implemented for every `Result<T, E>` whose error can be made from a [`LockError`], and for
-/// the responses of web frameworks behind features. Other functions say what to return with
-/// `or_else = …`.
+/// Implemented for every `Result<T, E>` where `E: From<LockError>`, and behind features for the
+/// responses of web frameworks. Other functions name what to return with `or_else = …`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot say that the lock failed",
-    label = "a locked function has to return this when the lock is busy, lost or unavailable",
-    note = "return a `Result<_, E>` where `E: From<LockError>`, or say what to return instead with `or_else = |error| …`"
+    message = "`{Self}` cannot express a lock failure",
+    label = "a locked function returns this when the lock is busy, lost or unavailable",
+    note = "return a `Result<_, E>` where `E: From<LockError>`, or name another return value with `or_else = |error| …`"
 )]
 pub trait Outcome: Sized {
-    /// What to return when the lock failed.
+    /// The return value for a lock failure.
     fn failed(error: LockError) -> Self;
 
-    /// Whether this is a failure itself. A failure of the body is kept when the lock was lost, too;
-    /// a success is replaced.
+    /// Whether the body itself has failed. If the lock is lost as well, the body's failure is kept
+    /// and its success is replaced.
     fn is_failure(&self) -> bool;
 }
 

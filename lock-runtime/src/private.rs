@@ -9,11 +9,13 @@ use std::num::{
 };
 use std::pin::Pin;
 
+use crate::error::LockError;
+use crate::manager::LockManager;
 use crate::run::Run;
-use crate::{LockError, LockManager};
 
-pub use crate::guard::Lease;
-pub use crate::key::{Key, KeyParts};
+pub use crate::key::Key;
+pub use crate::key::parts::KeyParts;
+pub use crate::lease::Lease;
 pub use crate::outcome::Outcome;
 pub use crate::request::LockRequest;
 pub use crate::run::OnFailure;
@@ -32,21 +34,21 @@ pub fn request_on(
     LockRequest::of_template(Ok(manager.clone()), template, key)
 }
 
-/// The key that an expression gives.
+/// The key that an expression evaluates to.
 pub fn key(key: impl Into<Key>) -> Result<Key, LockError> {
     Ok(key.into())
 }
 
-/// A value of a placeholder with zeros in front.
+/// Checks that a placeholder with leading zeros is a number.
 pub fn number<N: Number>(number: &N) -> &N {
     number
 }
 
-/// Has zeros in front when it is written with a width. Other values have spaces behind them then,
-/// and two of them could give one key.
+/// A type whose values are padded with leading zeros when they are formatted with a width. Values of
+/// other types are padded with spaces, and two of them could yield the same key.
 #[diagnostic::on_unimplemented(
-    message = "there are no zeros in front of a `{Self}`",
-    label = "this is no number",
+    message = "`{Self}` cannot have leading zeros",
+    label = "not a number",
     note = "write the placeholder without `:0…`, or name a field that is a number"
 )]
 pub trait Number: fmt::Display {}
@@ -60,19 +62,19 @@ numbers! { NonZeroI8 NonZeroI16 NonZeroI32 NonZeroI64 NonZeroI128 NonZeroIsize }
 impl<N: Number + ?Sized> Number for &N {}
 impl<N: Number + ?Sized> Number for &mut N {}
 
-/// A view of the lease that the request will get.
+/// A view of the lease that the request will be granted.
 #[must_use]
 pub fn lease(request: &LockRequest) -> Lease {
     request.lease()
 }
 
-/// The return type says it itself.
+/// What the function returns on a lock failure, by its return type.
 #[must_use]
 pub fn outcome<R: Outcome>() -> OnFailure<(), R> {
     OnFailure { or_else: (), make: |(), error| R::failed(error), is_failure: R::is_failure }
 }
 
-/// `or_else` says it.
+/// What the function returns on a lock failure, by `or_else`.
 pub fn or_else<F, E>(
     _body: &Pin<&mut Option<F>>,
     or_else: E,
@@ -87,8 +89,8 @@ where
 
 /// Runs `body` under the lock.
 ///
-/// What the types have to be able to do was asked where `on_failure` was made: asked here, rustc
-/// would tell what is missing once for each part of `run(…).await`.
+/// The bounds on the types are stated where `on_failure` is made: stated here, rustc would report a
+/// missing implementation once for each part of `run(…).await`.
 pub fn run<F: Future, E>(
     request: LockRequest,
     on_failure: OnFailure<E, F::Output>,
@@ -97,7 +99,7 @@ pub fn run<F: Future, E>(
     Run::new(request, on_failure, body)
 }
 
-/// Finds out whether an output is a failure where the return type need not be an [`Outcome`].
+/// Decides whether an output is a failure where the return type need not be an [`Outcome`].
 #[derive(Debug)]
 pub struct Probe<R>(PhantomData<fn() -> R>);
 
@@ -110,14 +112,15 @@ impl<R> Probe<R> {
 }
 
 impl<T, E> Probe<Result<T, E>> {
-    /// An `Err` is a failure. Being inherent, this is found before [`AnyOutput::is_failure`].
+    /// An `Err` is a failure. As an inherent method, this takes precedence over
+    /// [`AnyOutput::is_failure`].
     #[must_use]
     pub fn is_failure(&self) -> fn(&Result<T, E>) -> bool {
         Result::is_err
     }
 }
 
-/// The answer of a [`Probe`] for all other types: no value is known to be a failure.
+/// The result of a [`Probe`] for all other types: no value is known to be a failure.
 pub trait AnyOutput<R> {
     /// Never a failure.
     fn is_failure(&self) -> fn(&R) -> bool;

@@ -1,17 +1,20 @@
-//! [`LockRequest`]: the options of one lock, and whether they make sense.
+//! [`LockRequest`]: the options of one lock, and their checks.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use crate::acquire::Acquisition;
-use crate::guard::{Lease, LockGuard};
-use crate::lease::{MAX_DURATION, MIN_TTL, MIN_TTL_UNRENEWED, Terms};
-use crate::{Key, LockError, LockManager, held};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::key::Key;
+use crate::lease::Lease;
+use crate::lease::state::Terms;
+use crate::manager::LockManager;
+use crate::reentry;
 
-/// Time to live of a lease for which none was given.
+/// The time to live of a lease by default.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
 /// A lock about to be requested: set its options, then `.await` it.
@@ -29,14 +32,14 @@ const DEFAULT_TTL: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 ///
-/// Awaiting it gives a [`LockError`]: [`Busy`](LockError::Busy) when somebody else holds the lock
-/// and the time to wait is over, [`Unavailable`](LockError::Unavailable) when the store cannot be
-/// used, [`AlreadyHeld`](LockError::AlreadyHeld) inside a body that holds the same key,
-/// [`InvalidKey`](LockError::InvalidKey) and [`InvalidOption`](LockError::InvalidOption) for what
-/// cannot be requested.
+/// Awaiting it returns a [`LockError`]: [`Busy`](LockError::Busy) when another holder has the lock and
+/// the time to wait is over, [`Unavailable`](LockError::Unavailable) when the store cannot be used,
+/// [`AlreadyHeld`](LockError::AlreadyHeld) inside a body that holds the same key,
+/// [`InvalidKey`](LockError::InvalidKey) and [`InvalidOption`](LockError::InvalidOption) when the
+/// request itself is invalid.
 ///
-/// A request that does not wait ends within three times the manager's
-/// [timeout](crate::Builder::timeout). One that waits puts up with a store that is away for up to
+/// A request without a wait ends within three times the manager's
+/// [timeout](crate::Builder::timeout). A request with a wait tolerates an outage of the store of up to
 /// five times that long.
 ///
 /// # Cancel safety
@@ -48,7 +51,7 @@ pub struct LockRequest(Box<Options>);
 struct Options {
     manager: Result<LockManager, LockError>,
     key: Key,
-    /// What was wrong with the key's values.
+    /// The error of a key with invalid values.
     bad_key: Option<LockError>,
     template: Option<&'static str>,
     wait: Wait,
@@ -62,6 +65,13 @@ enum Wait {
     Forever,
 }
 
+impl LockManager {
+    /// Requests the lock `key`: set the options of the request, then await it.
+    pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
+        LockRequest::new(Ok(self.clone()), key.into())
+    }
+}
+
 impl LockRequest {
     pub(crate) fn new(manager: Result<LockManager, LockError>, key: Key) -> Self {
         let terms =
@@ -71,7 +81,7 @@ impl LockRequest {
         Self(Box::new(Options { manager, key, bad_key: None, template: None, wait, terms, lease }))
     }
 
-    /// The request of a locked function, whose key was made from a template.
+    /// The request of a locked function, whose key comes from a template.
     pub(crate) fn of_template(
         manager: Result<LockManager, LockError>,
         template: &'static str,
@@ -94,26 +104,26 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait while somebody else holds the lock. By default not at all.
+    /// How long to wait while the lock is busy. By default not at all.
     pub fn wait(mut self, limit: Duration) -> Self {
         self.0.wait = Wait::AtMost(limit);
         self
     }
 
-    /// Waits for the lock however long it takes.
+    /// Waits for the lock without a limit.
     pub fn wait_forever(mut self) -> Self {
         self.0.wait = Wait::Forever;
         self
     }
 
-    /// Whether the lease is kept alive while it is held. By default it is; without, the lock is
-    /// lost after its ttl.
+    /// Whether the lease is renewed while the lock is held: `true` by default. Without renewal, the lock
+    /// is lost after its ttl.
     pub fn renew(mut self, renew: bool) -> Self {
         self.0.terms.renew = renew;
         self
     }
 
-    /// Upper bound of the whole hold: then the lock is lost ([`LossCause::MaxHold`]). By default
+    /// Upper bound of the whole hold, after which the lock is lost ([`LossCause::MaxHold`]). By default
     /// there is none, and a holder that hangs keeps the lock as long as its process lives.
     ///
     /// [`LossCause::MaxHold`]: crate::LossCause::MaxHold
@@ -122,14 +132,14 @@ impl LockRequest {
         self
     }
 
-    /// Keeps the key for at least this long, counted from the grant, also when the lock is released
-    /// earlier: for jobs that are quicker than the clocks of their machines agree. At most the ttl.
+    /// Keeps the key for at least this long after the grant, even if the lock is released earlier: for
+    /// jobs that are shorter than the difference between their machines' clocks. At most the ttl.
     pub fn min_hold(mut self, least: Duration) -> Self {
         self.0.terms.min_hold = least;
         self
     }
 
-    /// A view of the lease to come.
+    /// A view of the lease that this request will be granted.
     pub(crate) fn lease(&self) -> Lease {
         self.0.lease.clone()
     }
@@ -142,10 +152,14 @@ impl LockRequest {
             return Err(error);
         }
         let Options { key, template, terms, wait, lease, .. } = options;
-        key.check()?;
-        check(&terms).map_err(|reason| LockError::invalid_option(key.clone(), reason))?;
+        if let Some(reason) = key.length_error() {
+            return Err(LockError::invalid_key(key, reason));
+        }
+        if let Some(reason) = terms.error() {
+            return Err(LockError::invalid_option(key, reason));
+        }
         manager.check_open()?;
-        if held::holds(manager.id(), &key) {
+        if reentry::holds(manager.id(), &key) {
             return Err(LockError::AlreadyHeld { key });
         }
 
@@ -157,10 +171,10 @@ impl LockRequest {
         let manager = &manager;
         let request = Acquisition { manager, key: &key, template, terms, started, wait_until };
         match request.run().await {
-            Ok(holding) => {
-                holding.report_grant();
-                lease.begin(&holding);
-                Ok(LockGuard::new(manager.clone(), holding))
+            Ok(granted) => {
+                granted.report_grant();
+                lease.begin(&granted);
+                Ok(LockGuard::new(manager.clone(), granted))
             }
             Err(error) => {
                 let waited = started.elapsed();
@@ -169,7 +183,7 @@ impl LockRequest {
                         let holder = holder.as_deref();
                         tracing::debug!(%key, template, ?waited, holder, ?retry_after, "busy");
                     }
-                    error => tracing::warn!(%key, template, ?waited, %error, "could not acquire"),
+                    error => tracing::warn!(%key, template, ?waited, %error, "acquire failed"),
                 }
                 Err(error)
             }
@@ -189,31 +203,5 @@ impl IntoFuture for LockRequest {
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockRequest").field("key", &self.0.key).finish_non_exhaustive()
-    }
-}
-
-fn check(terms: &Terms) -> Result<(), Cow<'static, str>> {
-    let Terms { ttl, renew, max_hold, min_hold } = *terms;
-    if renew && ttl < MIN_TTL {
-        return Err(format!(
-            "a ttl of {ttl:?} leaves no time to renew it; \
-             the least is {MIN_TTL:?}, or {MIN_TTL_UNRENEWED:?} without renewal"
-        )
-        .into());
-    }
-    if ttl < MIN_TTL_UNRENEWED {
-        let least = MIN_TTL_UNRENEWED;
-        return Err(format!("a ttl of {ttl:?} is too short; the least is {least:?}").into());
-    }
-    if ttl > MAX_DURATION {
-        return Err(format!("a ttl of {ttl:?} is longer than 24 hours").into());
-    }
-    match max_hold {
-        Some(Duration::ZERO) => Err("a `max_hold` of zero leaves no time to hold it".into()),
-        Some(limit) if limit > MAX_DURATION => Err("`max_hold` is longer than 24 hours".into()),
-        Some(limit) if limit < min_hold => Err("`min_hold` is longer than `max_hold`".into()),
-        // A longer one would not outlive a crash of the holder.
-        _ if ttl < min_hold => Err("`min_hold` is longer than `ttl`".into()),
-        _ => Ok(()),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use crate::LockError;
+use crate::error::LockError;
 use crate::guard::{LockGuard, LossSignal};
 use crate::request::LockRequest;
 use crate::store::BoxFuture;
 
-/// What a function returns when the lock failed, and which outputs of its body are failures.
+/// What a function returns on a lock failure, and which outputs of its body are failures.
 #[derive(Debug)]
 pub struct OnFailure<E, R> {
     pub(crate) or_else: E,
@@ -17,21 +17,39 @@ pub struct OnFailure<E, R> {
     pub(crate) is_failure: fn(&R) -> bool,
 }
 
+impl<E, R> OnFailure<E, R> {
+    /// The function's return value when the lock has failed before the end of the body.
+    fn failed(self, error: LockError) -> R {
+        (self.make)(self.or_else, error)
+    }
+
+    /// The function's return value after the body.
+    fn finished(self, output: R, released: Result<(), LockError>) -> R {
+        match released {
+            // A failed release goes on in the background, and does not affect the output.
+            Ok(()) | Err(LockError::Unavailable { .. }) => output,
+            Err(_) if (self.is_failure)(&output) => output,
+            Err(error) => self.failed(error),
+        }
+    }
+}
+
 /// Takes the lock, polls the body while it is held, and releases it.
 ///
 /// Written by hand, because it is part of the future of every locked function: an `async fn` of the
-/// same steps takes three times the room, for variables that it keeps longer than they are needed.
+/// same steps takes three times the space, for variables that it keeps longer than necessary.
 pub(crate) struct Run<'a, F: Future, E> {
     body: Pin<&'a mut Option<F>>,
-    step: Step,
-    output: Option<Box<F::Output>>,
-    on_failure: Option<OnFailure<E, F::Output>>,
+    /// `None` once the function has returned.
+    running: Option<Running<E, F::Output>>,
 }
 
-enum Step {
-    Acquire(BoxFuture<'static, Result<LockGuard, LockError>>),
-    Hold(LockGuard, LossSignal),
-    Release(BoxFuture<'static, Result<(), LockError>>),
+type Running<E, R> = (Phase<R>, OnFailure<E, R>);
+
+enum Phase<T> {
+    Acquiring(BoxFuture<'static, Result<LockGuard, LockError>>),
+    Holding(LockGuard, LossSignal),
+    Releasing(BoxFuture<'static, Result<(), LockError>>, Box<T>),
 }
 
 impl<'a, F: Future, E> Run<'a, F, E> {
@@ -40,30 +58,8 @@ impl<'a, F: Future, E> Run<'a, F, E> {
         on_failure: OnFailure<E, F::Output>,
         body: Pin<&'a mut Option<F>>,
     ) -> Self {
-        let step = Step::Acquire(Box::pin(request.acquire()));
-        Self { body, step, output: None, on_failure: Some(on_failure) }
-    }
-
-    /// Polls until the lock is released or has failed.
-    fn poll_steps(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
-        loop {
-            match &mut self.step {
-                Step::Acquire(acquire) => {
-                    let guard = ready!(acquire.as_mut().poll(cx))?;
-                    let loss = guard.loss_signal();
-                    self.step = Step::Hold(guard, loss);
-                }
-                Step::Hold(guard, loss) => {
-                    let Some(body) = self.body.as_mut().as_pin_mut() else { return Poll::Pending };
-                    let output = ready!(guard.poll_held(loss, body, cx));
-                    // What belongs to the body is dropped before the lock is released.
-                    self.body.set(None);
-                    self.output = Some(Box::new(output?));
-                    self.step = Step::Release(guard.begin_release());
-                }
-                Step::Release(release) => return release.as_mut().poll(cx),
-            }
-        }
+        let phase = Phase::Acquiring(Box::pin(request.acquire()));
+        Self { body, running: Some((phase, on_failure)) }
     }
 }
 
@@ -71,25 +67,58 @@ impl<F: Future, E> Future for Run<'_, F, E> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let ended = ready!(self.poll_steps(cx));
-        let (output, on_failure) = (self.output.take(), self.on_failure.take());
-        let Some(OnFailure { or_else, make, is_failure }) = on_failure else {
-            return Poll::Pending;
-        };
-        Poll::Ready(match (ended, output) {
-            // A release that failed goes on in the background, and takes nothing from the output.
-            (Ok(()) | Err(LockError::Unavailable { .. }), Some(output)) => *output,
-            (Err(_), Some(output)) if is_failure(&output) => *output,
-            (Err(error), _) => make(or_else, error),
-            (Ok(()), None) => return Poll::Pending,
-        })
+        let Some((mut phase, on_failure)) = self.running.take() else { polled_again() };
+        loop {
+            phase = match phase {
+                Phase::Acquiring(mut acquire) => match acquire.as_mut().poll(cx) {
+                    Poll::Ready(Ok(guard)) => {
+                        let loss = guard.loss_signal();
+                        Phase::Holding(guard, loss)
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(on_failure.failed(error)),
+                    Poll::Pending => {
+                        phase = Phase::Acquiring(acquire);
+                        break;
+                    }
+                },
+                Phase::Holding(mut guard, mut loss) => {
+                    let Some(body) = self.body.as_mut().as_pin_mut() else { polled_again() };
+                    let Poll::Ready(output) = guard.poll_held(&mut loss, body, cx) else {
+                        phase = Phase::Holding(guard, loss);
+                        break;
+                    };
+                    // Everything that belongs to the body is dropped before the lock is released.
+                    self.body.set(None);
+                    match output {
+                        Ok(output) => Phase::Releasing(guard.begin_release(), Box::new(output)),
+                        Err(error) => return Poll::Ready(on_failure.failed(error)),
+                    }
+                }
+                Phase::Releasing(mut release, output) => match release.as_mut().poll(cx) {
+                    Poll::Ready(released) => {
+                        return Poll::Ready(on_failure.finished(*output, released));
+                    }
+                    Poll::Pending => {
+                        phase = Phase::Releasing(release, output);
+                        break;
+                    }
+                },
+            };
+        }
+        self.running = Some((phase, on_failure));
+        Poll::Pending
     }
+}
+
+/// What every future does that was written as an `async fn`.
+fn polled_again() -> ! {
+    panic!("a locked function was polled after it had returned")
 }
 
 /// Nothing in it is pinned in place; the body is pinned where it is borrowed from.
 impl<F: Future, E> Unpin for Run<'_, F, E> {}
 
-/// The body ends before the guard does, also when this is dropped midway: nothing of it runs when
+/// Drops the body before the guard, even when this is dropped midway: nothing of the body runs when
 /// the next holder may have begun.
 impl<F: Future, E> Drop for Run<'_, F, E> {
     fn drop(&mut self) {

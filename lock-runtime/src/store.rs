@@ -1,54 +1,62 @@
 //! How a lock is kept: the [`Store`] trait.
 
+pub(crate) mod error;
 pub(crate) mod memory;
+#[cfg(feature = "redis")]
 pub(crate) mod redis;
-pub(crate) mod redlock;
+pub(crate) mod url;
 
-use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use tokio::runtime;
-
-use crate::{Fence, Key, Token};
+pub use self::error::StoreError;
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::sync::lock;
+use crate::token::Token;
 
 /// A boxed future, as the methods of [`Store`] return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Keeps locks: takes them under a token and a time to live, renews and releases them by token.
 ///
-/// [`acquire`](Self::acquire) and [`release`](Self::release) run on the caller's runtime,
-/// [`renew`](Self::renew) and the releases that nobody awaits on the manager's own thread. Each
-/// future ends by itself within a bound.
+/// [`acquire`](Self::acquire) and [`release`](Self::release) run on the caller's runtime;
+/// [`start`](Self::start), [`renew`](Self::renew) and background releases run on the manager's own
+/// thread. Each future ends by itself within a bound.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The address for errors and logs, without a password.
     fn name(&self) -> &str;
 
-    /// Tells apart by which of the store's servers a lock is kept. Renewals of one shard are sent
-    /// together; those of others do not wait for the answers.
+    /// Identifies the server that keeps a lock. Renewals of one shard are sent together, and do not
+    /// wait for the replies of other shards.
     fn shard(&self, key: &Key) -> u64 {
         let _ = key;
         0
     }
 
-    /// Takes the lock in one atomic step, or waits for it as long as the claim says.
+    /// Prepares for later calls: connects, and follows the topology from now on. Called when the
+    /// manager's thread starts. A failure does not matter, because each later call connects as well.
+    fn start(&self) -> BoxFuture<'_, ()> {
+        Box::pin(ready(()))
+    }
+
+    /// Takes the lock in one atomic step, or waits for it as long as the claim allows.
     ///
     /// # Errors
     ///
-    /// Any [`StoreError`]. After one that [may have run](StoreError::may_have_run), or that follows
-    /// [an answer](Claim::note_answer), the caller releases the token.
+    /// Any [`StoreError`]. After an error that [may have run](StoreError::may_have_run), or that
+    /// follows [a reply](Claim::note_answer), the caller releases the token.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped the lock may have been taken: the caller releases the token.
+    /// When the future is dropped, the lock may have been taken: the caller releases the token.
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Acquired, StoreError>>;
 
-    /// Renews leases, and answers for each one in the given order. Called without leases, it
-    /// prepares for later calls.
-    fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Result<Owned, StoreError>>>;
+    /// Renews leases, and returns the result of each in the given order.
+    fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Renewed>>;
 
     /// Releases a lock if the token still holds it.
     ///
@@ -58,19 +66,22 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>>;
 }
 
-/// A wish to hold a lock.
+/// The result of one renewal.
+pub type Renewed = Result<Owned, StoreError>;
+
+/// A request to hold a lock.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Claim {
     /// The lock.
     pub key: Key,
-    /// Who asks.
+    /// The token that is to hold it.
     pub token: Token,
     /// How long the lease lives without renewal.
     pub ttl: Duration,
-    /// Until when to wait while somebody else holds it; none: for ever. A past instant: ask once.
+    /// How long to wait while the lock is busy; `None`: without a limit. A past instant: try once.
     pub wait_until: Option<Instant>,
-    /// How often the request was answered with [`Acquired::Again`] before.
+    /// How many earlier claims of the same request ended with [`Acquired::Again`].
     pub attempt: u32,
     answered: Mutex<Option<Instant>>,
 }
@@ -86,39 +97,40 @@ impl Claim {
         Self { key, token, ttl, wait_until, attempt, answered: Mutex::default() }
     }
 
-    /// Tells that the store has answered that the claim waits: an outage is counted from now, and
+    /// Records that the store has replied that the claim waits: an outage is counted from now on, and
     /// the token is released if the claim fails.
     pub fn note_answer(&self) {
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.answered) = Some(Instant::now());
     }
 
     pub(crate) fn answered(&self) -> Option<Instant> {
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.answered)
     }
 }
 
-/// What became of a [`Claim`].
+/// The outcome of a [`Claim`].
 #[derive(Debug)]
 pub enum Acquired {
-    /// The token holds the lock since some instant after `sent`.
+    /// The token has held the lock since some instant after `sent`.
     Granted {
         /// An instant before the request that was granted was sent.
         sent: Instant,
-        /// The number of the grant, greater than those of all grants of this lock before.
+        /// The number of the grant, greater than those of all earlier grants of this lock.
         fence: Fence,
     },
-    /// Somebody else holds it, and the time to wait is over.
+    /// Another holder has the lock, and the time to wait is over.
     Busy {
-        /// What the key holds.
+        /// The content of the key.
         holder: Option<Box<str>>,
-        /// When it expires; none if it never does.
+        /// When the key expires; `None` if it never does.
         expires_in: Option<Duration>,
     },
-    /// It was not granted, and the token holds nothing; there is time to ask again, under a new token.
+    /// The lock was not granted, and the token holds nothing. There is time left for another claim,
+    /// under a new token.
     Again,
-    /// The key is used for something that is not a lock.
+    /// The key holds something other than a lock.
     NotALock {
-        /// What the key is.
+        /// The type of the key's content.
         kind: String,
     },
 }
@@ -131,13 +143,13 @@ pub struct Renewal {
     pub key: Key,
     /// Its holder.
     pub token: Token,
-    /// How long it shall live from now on.
+    /// The lease's new time to live, from now on.
     pub ttl: Duration,
-    /// How long an answer may take before something seems to be wrong with the connection.
+    /// How long the reply may take before the connection becomes suspect.
     pub patience: Duration,
 }
 
-/// A lock to give back.
+/// A lock to release.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Release {
@@ -145,12 +157,12 @@ pub struct Release {
     pub key: Key,
     /// Its holder.
     pub token: Token,
-    /// Until when the key shall stay taken, for `min_hold`.
+    /// Until when the key stays taken, for `min_hold`.
     pub keep_until: Option<Instant>,
 }
 
 impl Release {
-    /// How long from now the key shall stay taken, if at all.
+    /// How long from now the key stays taken, if at all.
     #[must_use]
     pub fn keep(&self) -> Option<Duration> {
         let keep = self.keep_until?.saturating_duration_since(Instant::now());
@@ -161,45 +173,8 @@ impl Release {
 /// Whether the key held the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owned {
-    /// It did.
+    /// The key held the token.
     Yes,
-    /// It was gone, or somebody else's.
+    /// The key was gone, or held something else.
     No,
-}
-
-/// Why a store did not answer a request.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// It was not executed, and asking again will not help: wrong password, missing permission.
-    #[error(transparent)]
-    Refused(Box<dyn Error + Send + Sync>),
-    /// It was not executed, and may be later: server down, loading, read-only.
-    #[error(transparent)]
-    NotExecuted(Box<dyn Error + Send + Sync>),
-    /// The connection broke while the answer was awaited: it may have been executed.
-    #[error(transparent)]
-    Disconnected(Box<dyn Error + Send + Sync>),
-    /// There was no answer in time, or one that makes no sense: it may have been executed.
-    #[error(transparent)]
-    Unknown(Box<dyn Error + Send + Sync>),
-}
-
-impl StoreError {
-    /// The answer has not come in time.
-    pub(crate) fn no_answer() -> Self {
-        Self::Unknown("no answer in time".into())
-    }
-
-    /// Whether the request may have been executed, or may still be.
-    #[must_use]
-    pub fn may_have_run(&self) -> bool {
-        matches!(self, Self::Disconnected(_) | Self::Unknown(_))
-    }
-}
-
-/// The runtime this is called on; tokio panics where its timers or sockets are used without one.
-fn current_runtime() -> Result<runtime::Handle, StoreError> {
-    let none = |_| StoreError::Refused("this needs a Tokio runtime, and there is none here".into());
-    runtime::Handle::try_current().map_err(none)
 }

@@ -1,9 +1,9 @@
-//! The random value that tells holders apart.
+//! [`Token`]: the random value that identifies a holder.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 
 /// Bytes that name a process.
 const PROCESS: usize = 6;
@@ -11,23 +11,24 @@ const PROCESS: usize = 6;
 const RANDOM: usize = 16;
 const LEN: usize = 2 * PROCESS + 1 + 2 * RANDOM;
 
-/// What a lock's key holds while it is taken: `<process>-<random>`, 12 and 32 hexadecimal digits.
+/// The content of a lock's key while it is held: `<process>-<random>`, 12 and 32 hexadecimal digits.
 ///
-/// The first part is the same for all tokens of a process, and part of the name of its connections,
-/// so that `CLIENT LIST` shows who has a lock. The other one is 128 bits from the operating system.
+/// The first part is the same for all tokens of a process and part of the name of its connections,
+/// so that `CLIENT LIST` shows which process holds a lock. The second part is 128 bits from the
+/// operating system.
 ///
-/// Every attempt to take a lock has its own, so nobody ever renews or releases a lock that is not
-/// theirs. The bits come from the operating system each time because a generator inside the process
-/// repeats itself in a forked child or a restored snapshot.
+/// Each attempt to take a lock has a token of its own, so a client never renews or releases the lock
+/// of another holder. The bits come from the operating system each time, because a generator inside
+/// the process would repeat itself in a forked child or a restored snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token([u8; LEN]);
 
 impl Token {
-    /// A new token.
+    /// Makes a new token.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] when the operating system has no random bits to give.
+    /// [`StoreError::Refused`] when the operating system has no random bits to offer.
     pub fn random() -> Result<Self, StoreError> {
         let mut bits = [0; RANDOM];
         getrandom::fill(&mut bits).map_err(|error| StoreError::Refused(error.into()))?;
@@ -42,7 +43,8 @@ impl Token {
         Self(text)
     }
 
-    /// The token that is written so, if one is.
+    /// Reads a token, if the text is one.
+    #[cfg(feature = "redis")]
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text: [u8; LEN] = text.as_bytes().try_into().ok()?;
         let is_token = |(place, byte): (usize, &u8)| match place {
@@ -52,12 +54,12 @@ impl Token {
         text.iter().enumerate().all(is_token).then_some(Self(text))
     }
 
-    /// A number that differs from token to token, for choices that need not be secret.
+    /// A number that differs from token to token, as a seed for jitter.
     pub(crate) fn seed(&self) -> u64 {
         self.0.iter().fold(0, |seed, &digit| seed.rotate_left(5) ^ u64::from(digit))
     }
 
-    /// The token as it stands in the store.
+    /// The token as the store keeps it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -76,15 +78,16 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What the connections of this process are called: `lock-runtime:<process>`.
+/// The name of this process's connections: `lock-runtime:<process>`.
+#[cfg(feature = "redis")]
 pub(crate) fn process_name() -> String {
     let mut digits = [0; 2 * PROCESS];
     write_hex(&mut digits, &process());
     format!("lock-runtime:{}", String::from_utf8_lossy(&digits))
 }
 
-/// Random, not the process id, which is the same in many containers. It is no secret and need not
-/// be unique, so zeros do when there is no randomness; a token needs its own.
+/// The random name of this process; a process id would be the same in many containers. It is neither
+/// secret nor unique, so zeros suffice without randomness: each token has its own bits.
 fn process() -> [u8; PROCESS] {
     static PROCESS_ID: OnceLock<[u8; PROCESS]> = OnceLock::new();
     *PROCESS_ID.get_or_init(|| {
@@ -101,12 +104,12 @@ fn write_hex(digits: &mut [u8], bytes: &[u8]) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "redis"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn is_written_as_its_bits_in_hexadecimal() {
+    fn writes_and_reads_hexadecimal() {
         let bits = 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210_u128.to_be_bytes();
         let token = Token::from_bits([0xff, 0, 1, 2, 3, 4], bits);
         assert_eq!(token.to_string(), "ff0001020304-0123456789abcdeffedcba9876543210");

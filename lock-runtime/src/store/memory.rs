@@ -1,17 +1,19 @@
-//! Locks of one process, for tests and local runs.
+//! `memory://`: locks of one process, for tests and local runs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::timeout_at;
 
-use super::{
-    Acquired, BoxFuture, Claim, Owned, Release, Renewal, Store, StoreError, current_runtime,
-};
-use crate::{Fence, Key, Token};
+use super::{Acquired, BoxFuture, Claim, Owned, Release, Renewal, Renewed, Store, StoreError};
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::sync::{NO_RUNTIME, lock};
+use crate::token::Token;
 
 /// Keeps locks in the memory of this process.
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ pub(crate) struct MemoryStore(Mutex<Locks>);
 #[derive(Debug, Default)]
 struct Locks {
     by_key: HashMap<Key, Lock>,
-    /// How many entries there may be before those that nobody needs are removed.
+    /// How many entries there may be before unused ones are removed.
     sweep_at: usize,
     last_fence: u64,
 }
@@ -28,14 +30,14 @@ struct Locks {
 #[derive(Debug, Default)]
 struct Lock {
     held: Option<Held>,
-    /// Told when the lock is released. A waiter keeps a clone.
+    /// Notified when the lock is released. Each waiter keeps a clone.
     freed: Arc<Notify>,
 }
 
-/// Whether a lock could be taken; if not, who has it and what to wait for.
+/// The outcome of one attempt to take a lock.
 enum Taken {
-    With(Fence),
-    Not { held: Held, freed: OwnedNotified },
+    Granted(Fence),
+    Busy { held: Held, freed: OwnedNotified },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +57,7 @@ impl Lock {
 }
 
 impl Locks {
-    /// Takes the lock, or says who has it and what to wait for.
+    /// Takes the lock if it is free.
     fn take(&mut self, claim: &Claim) -> Taken {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, lock| lock.is_needed());
@@ -63,14 +65,14 @@ impl Locks {
         }
         let lock = self.by_key.entry(claim.key.clone()).or_default();
         if let Some(held) = lock.held() {
-            // Made here, so that no message can come before it.
-            return Taken::Not { held, freed: Arc::clone(&lock.freed).notified_owned() };
+            // Subscribed under the mutex, so that no release is missed.
+            return Taken::Busy { held, freed: Arc::clone(&lock.freed).notified_owned() };
         }
         lock.held = Some(Held { by: claim.token, until: Instant::now() + claim.ttl });
-        Taken::With(self.next_fence())
+        Taken::Granted(self.next_fence())
     }
 
-    /// As in Redis, so that fences also grow from one run of a program to the next.
+    /// Starts from the time, as Redis does, so that fences grow from one run of a program to the next.
     fn next_fence(&mut self) -> Fence {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = time.as_micros().try_into().unwrap_or(u64::MAX);
@@ -78,8 +80,8 @@ impl Locks {
         Fence::new(self.last_fence)
     }
 
-    /// The hold of `token`, if it has one.
-    fn hold_of(&mut self, key: &Key, token: Token) -> Option<&mut Held> {
+    /// The lock as held by `token`, if it is.
+    fn held_by(&mut self, key: &Key, token: Token) -> Option<&mut Held> {
         let lock = self
             .by_key
             .get_mut(key)
@@ -88,7 +90,7 @@ impl Locks {
     }
 
     fn renew(&mut self, key: &Key, token: Token, ttl: Duration) -> Owned {
-        let Some(held) = self.hold_of(key, token) else { return Owned::No };
+        let Some(held) = self.held_by(key, token) else { return Owned::No };
         held.until = Instant::now() + ttl;
         Owned::Yes
     }
@@ -98,12 +100,12 @@ impl Locks {
         if let Some(keep) = release.keep() {
             let owned = self.renew(key, *token, keep);
             if let Some(lock) = self.by_key.get(key) {
-                // All who wait have to look again, because the lock ends earlier than they know.
+                // The lock may end earlier than the waiters expect.
                 lock.freed.notify_waiters();
             }
             return owned;
         }
-        if self.hold_of(key, *token).is_none() {
+        if self.held_by(key, *token).is_none() {
             return Owned::No;
         }
         if let Some(mut lock) = self.by_key.remove(key) {
@@ -118,24 +120,19 @@ impl Locks {
 }
 
 impl MemoryStore {
-    /// A panic elsewhere leaves the locks usable: each change to them is one assignment.
-    fn locks(&self) -> MutexGuard<'_, Locks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn wait_for(&self, claim: &Claim) -> Result<Acquired, StoreError> {
         loop {
             let sent = Instant::now();
-            let (held, freed) = match self.locks().take(claim) {
-                Taken::With(fence) => return Ok(Acquired::Granted { sent, fence }),
-                Taken::Not { held, freed } => (held, freed),
+            let (held, freed) = match lock(&self.0).take(claim) {
+                Taken::Granted(fence) => return Ok(Acquired::Granted { sent, fence }),
+                Taken::Busy { held, freed } => (held, freed),
             };
             let until = claim.wait_until.map_or(held.until, |until| until.min(held.until));
-            let told = until > sent && {
-                current_runtime()?;
+            let was_freed = until > sent && {
+                Handle::try_current().map_err(|_| StoreError::Refused(NO_RUNTIME.into()))?;
                 timeout_at(until.into(), freed).await.is_ok()
             };
-            if !told && claim.wait_until.is_some_and(|until| until <= Instant::now()) {
+            if !was_freed && claim.wait_until.is_some_and(|until| until <= Instant::now()) {
                 let expires_in = Some(held.until.saturating_duration_since(Instant::now()));
                 return Ok(Acquired::Busy { holder: Some(held.by.to_string().into()), expires_in });
             }
@@ -152,16 +149,14 @@ impl Store for MemoryStore {
         Box::pin(self.wait_for(claim))
     }
 
-    fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Result<Owned, StoreError>>> {
-        let mut locks = self.locks();
-        let answers = leases
-            .iter()
-            .map(|lease| Ok(locks.renew(&lease.key, lease.token, lease.ttl)))
-            .collect();
-        Box::pin(std::future::ready(answers))
+    fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Renewed>> {
+        let mut locks = lock(&self.0);
+        let renew = |lease: &Renewal| Ok(locks.renew(&lease.key, lease.token, lease.ttl));
+        let renewed = leases.iter().map(renew).collect();
+        Box::pin(std::future::ready(renewed))
     }
 
     fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
-        Box::pin(std::future::ready(Ok(self.locks().release(release))))
+        Box::pin(std::future::ready(Ok(lock(&self.0).release(release))))
     }
 }

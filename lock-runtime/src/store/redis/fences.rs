@@ -1,71 +1,74 @@
-//! What a line knows of the fence numbers of its server.
+//! [`Fences`]: what a client knows about the fence counters of a server, for one connection.
 
 use std::fmt;
 
-use super::answer::Told;
-use crate::Fence;
+use super::reply::NodeEpoch;
+use crate::fence::Fence;
 
 /// What the scripts need to know for the next fence number.
 #[derive(Debug)]
-pub(super) struct Fences {
-    /// A counter that is not above this may have lost some. 0 on a new line, which may lead to a server
-    /// that has.
+pub(crate) struct Fences {
+    /// If the counter is not above this, it may have lost numbers. 0 on a new connection, which may lead
+    /// to a server that has.
     seen: u64,
     epoch: Epoch,
 }
 
 /// The epoch in which the server became the master.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Epoch {
-    /// It stays the same as long as the line is used.
+pub(crate) enum Epoch {
+    /// Constant as long as the connection is used.
     Fixed(u64),
-    /// A server of a cluster can be replaced and come back while the line stays, so it tells.
-    Told(Told),
+    /// A cluster node can be replaced and return while the connection stays, so it reports its epoch.
+    /// The report is valid for one [version](super::topology::router::Router::version) of the slot map.
+    Reported { report: NodeEpoch, version: u64 },
 }
 
-/// As the scripts expect it.
+/// Writes the epoch as the scripts expect it.
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(epoch) => write!(f, "{epoch}"),
-            Self::Told(Told { at: 0, .. }) => Ok(()),
-            Self::Told(Told { epoch, at }) => write!(f, "{epoch} {at}"),
+            Self::Reported { report: NodeEpoch { at: 0, .. }, .. } => Ok(()),
+            Self::Reported { report: NodeEpoch { epoch, at }, .. } => write!(f, "{epoch} {at}"),
         }
     }
 }
 
 impl Fences {
-    pub(super) fn new(epoch: Epoch) -> Self {
-        Self { seen: 0, epoch }
+    /// The state of a new connection, to a cluster node or to a master of a known epoch.
+    pub(crate) fn new(epoch: Option<u64>) -> Self {
+        let reported = Epoch::Reported { report: NodeEpoch::default(), version: 0 };
+        Self { seen: 0, epoch: epoch.map_or(reported, Epoch::Fixed) }
     }
 
-    /// `seen` and `epoch` as the scripts expect them.
-    pub(super) fn terms(&self) -> [String; 2] {
+    /// `seen` and `epoch` as the scripts expect them. With a new version of the slot map, the node may
+    /// have received a slot, and a higher epoch with it: the script reads the epoch again.
+    pub(crate) fn terms(&mut self, map_version: u64) -> [String; 2] {
+        if let Epoch::Reported { report, version } = &mut self.epoch
+            && *version != map_version
+        {
+            report.at = 0;
+            *version = map_version;
+        }
         [self.seen.to_string(), self.epoch.to_string()]
     }
 
-    /// Takes note of a number that was given, and of what was told with it.
+    /// Records a number that a script returned, and the epoch that a node reported with it.
     ///
-    /// In a cluster each slot has a counter. The first number of an epoch is a floor for all of them;
-    /// later ones say nothing of another slot's counter.
-    pub(super) fn note(&mut self, fence: Fence, told: Option<Told>) {
+    /// In a cluster, each slot has a counter. The first number of an epoch is a floor for all of them;
+    /// later numbers say nothing about the counters of other slots.
+    pub(crate) fn note(&mut self, fence: Fence, reported: Option<NodeEpoch>) {
         match &mut self.epoch {
             Epoch::Fixed(_) => self.seen = self.seen.max(fence.get()),
-            Epoch::Told(known) => {
-                if let Some(told) = told.filter(|told| told.epoch >= known.epoch) {
-                    if told.epoch > known.epoch || self.seen == 0 {
+            Epoch::Reported { report, .. } => {
+                if let Some(new) = reported.filter(|new| new.epoch >= report.epoch) {
+                    if new.epoch > report.epoch || self.seen == 0 {
                         self.seen = fence.get();
                     }
-                    *known = told;
+                    *report = new;
                 }
             }
-        }
-    }
-
-    /// Has the server tell its epoch again, because a slot has come to it, and a higher epoch with that.
-    pub(super) fn doubt_epoch(&mut self) {
-        if let Epoch::Told(told) = &mut self.epoch {
-            told.at = 0;
         }
     }
 }
@@ -74,37 +77,36 @@ impl Fences {
 mod tests {
     use super::*;
 
-    fn told(epoch: u64, at: u64) -> Told {
-        Told { epoch, at }
+    fn report(epoch: u64, at: u64) -> NodeEpoch {
+        NodeEpoch { epoch, at }
     }
 
     #[test]
-    fn the_greatest_number_of_a_server_is_seen() {
-        let mut fences = Fences::new(Epoch::Fixed(7));
-        assert_eq!(fences.terms(), ["0", "7"]);
+    fn remembers_the_greatest_number_of_a_server() {
+        let mut fences = Fences::new(Some(7));
+        assert_eq!(fences.terms(0), ["0", "7"]);
         for (fence, seen) in [(5, "5"), (9, "9"), (8, "9")] {
             fences.note(Fence::new(fence), None);
-            assert_eq!(fences.terms(), [seen, "7"]);
+            assert_eq!(fences.terms(0), [seen, "7"]);
         }
     }
 
     #[test]
-    fn the_first_number_of_each_epoch_of_a_server_in_a_cluster_is_seen() {
-        let mut fences = Fences::new(Epoch::Told(Told::default()));
-        assert_eq!(fences.terms(), ["0", ""]);
-        for (fence, told, terms) in [
-            (50, Some(told(0, 10)), ["50", "0 10"]), // a cluster that has never had an election
+    fn remembers_the_first_number_of_each_epoch_of_a_node() {
+        let mut fences = Fences::new(None);
+        assert_eq!(fences.terms(1), ["0", ""]);
+        for (fence, reported, terms) in [
+            (50, Some(report(0, 10)), ["50", "0 10"]), // a cluster without any election
             (99, None, ["50", "0 10"]),
-            (60, Some(told(0, 20)), ["50", "0 20"]),
-            (70, Some(told(3, 15)), ["70", "3 15"]), // the clock went back
-            (80, Some(told(0, 30)), ["70", "3 15"]), // an answer that comes late
-            (20, Some(told(3, 40)), ["70", "3 40"]),
-            (80, Some(told(3, 5)), ["70", "3 5"]), // and went back once more
+            (60, Some(report(0, 20)), ["50", "0 20"]),
+            (70, Some(report(3, 15)), ["70", "3 15"]), // the clock went back
+            (80, Some(report(0, 30)), ["70", "3 15"]), // a late reply
+            (20, Some(report(3, 40)), ["70", "3 40"]),
+            (80, Some(report(3, 5)), ["70", "3 5"]), // the clock went back again
         ] {
-            fences.note(Fence::new(fence), told);
-            assert_eq!(fences.terms(), terms);
+            fences.note(Fence::new(fence), reported);
+            assert_eq!(fences.terms(1), terms);
         }
-        fences.doubt_epoch();
-        assert_eq!(fences.terms(), ["70", ""]);
+        assert_eq!(fences.terms(2), ["70", ""]);
     }
 }

@@ -1,5 +1,5 @@
--- Lets the lock KEYS[1] live for ARGV[2] milliseconds from now if the token ARGV[1] holds it.
--- 1: it does. 0: it does not.
+-- Extends the lock KEYS[1] to ARGV[2] milliseconds from now if the token ARGV[1] holds it.
+-- Returns 1 if the token holds the lock, else 0.
 if holder ~= ARGV[1] then
   return 0
 end

@@ -1,0 +1,281 @@
+//! [`QueueStore`]: the protocol of one server that decides alone, with a fair queue of waiters.
+
+mod pending;
+pub(crate) mod waiter;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use self::pending::Pending;
+use self::waiter::{Message, Queued, Waiter};
+use super::client::connection::{Connection, PerConnection};
+use super::client::connector::Config;
+use super::client::error::ClientError;
+use super::client::pubsub::PushHandler;
+use super::client::script::{Call, Script, millis};
+use super::fences::Fences;
+use super::keys::Keys;
+use super::leases::{self, RenewReply, release_after};
+use super::reply::{Acquisition, owned};
+use super::topology::router::Router;
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::store::{
+    Acquired, BoxFuture, Claim, Owned, Release, Renewal, Renewed, Store, StoreError,
+};
+use crate::sync::{Jitter, lock};
+
+static ACQUIRE: Script = Script::new(lua::ACQUIRE);
+static RELEASE: Script = Script::new(lua::RELEASE);
+
+/// The code of the scripts.
+#[allow(unreachable_pub, clippy::must_use_candidate, reason = "public for the model only")]
+pub(crate) mod lua {
+    /// Takes a lock, or joins its queue.
+    pub const ACQUIRE: &str = concat!(
+        include_str!("lua/holder.lua"),
+        include_str!("lua/grant.lua"),
+        include_str!("queue/lua/acquire.lua"),
+        include_str!("queue/lua/queue.lua"),
+        include_str!("queue/lua/enqueue.lua"),
+    );
+    /// Releases a lock, or leaves its queue.
+    pub const RELEASE: &str = concat!(
+        include_str!("lua/holder.lua"),
+        include_str!("queue/lua/release.lua"),
+        include_str!("lua/grant.lua"),
+        include_str!("queue/lua/queue.lua"),
+        include_str!("queue/lua/hand_over.lua"),
+    );
+}
+
+/// Keeps each lock in one server, as a string with an expiry: the token of its holder.
+#[derive(Debug)]
+pub(super) struct QueueStore {
+    name: String,
+    router: Router,
+    pending: Arc<Pending>,
+    /// Whether a message proves a grant.
+    trusts_messages: bool,
+    fences: PerConnection<std::sync::Mutex<Fences>>,
+    warned_no_push: AtomicBool,
+}
+
+impl QueueStore {
+    /// The store with this name, on servers that `router` makes of a configuration.
+    ///
+    /// The nodes of a cluster forward messages to each other, also a message that a node has sent to a
+    /// waiter which it then took for dead, because the waiter listens elsewhere. Therefore a message is
+    /// no proof there. Sharded messages stay on their node, but when a slot moves, the node ends the
+    /// subscription unasked, which the `redis` crate takes for the reply to a command. With replicas,
+    /// a hand-over has to be acknowledged first.
+    pub(super) fn new(name: String, config: Config, router: impl FnOnce(Config) -> Router) -> Self {
+        let pending = Arc::<Pending>::default();
+        let is_asynchronous = config.replication.is_asynchronous();
+        let router = router(Config { on_push: deliver_to(&pending), ..config });
+        let trusts_messages = is_asynchronous && !router.is_cluster();
+        let (fences, warned_no_push) = Default::default();
+        Self { name, router, pending, trusts_messages, fences, warned_no_push }
+    }
+
+    /// Checks all servers.
+    pub(super) async fn verify(&self) -> Result<(), StoreError> {
+        Ok(self.router.verify(&self.name).await?)
+    }
+
+    /// Sends requests until the lock is granted or the time to wait is over.
+    async fn take(&self, claim: &Claim) -> Result<Acquired, ClientError> {
+        let Claim { key, token, ttl, wait_until, .. } = claim;
+        let jitter = Jitter::new(token.seed());
+        let mut waiter =
+            Waiter::new(*ttl, *wait_until, self.trusts_messages, Instant::now(), jitter);
+        loop {
+            let connection = self.router.connection(key.as_str()).await?;
+            let pause = waiter.may_queue(Instant::now()).then(|| waiter.pause());
+            let sent = Instant::now();
+            let request = |connection| self.request(connection, claim, pause);
+            let (reply, connection) = self.router.send(key.as_str(), connection, request).await?;
+            let queued = match reply {
+                Acquisition::Granted(fence, _) => return Ok(Acquired::Granted { sent, fence }),
+                Acquisition::Busy { holder, free_in } => {
+                    return Ok(Acquired::Busy { holder, expires_in: free_in });
+                }
+                Acquisition::NotALock { kind } => return Ok(Acquired::NotALock { kind }),
+                Acquisition::Queued(queued) => queued,
+            };
+            claim.note_answer();
+            waiter.queued(sent, queued, Instant::now());
+            if let Some((sent, fence)) = self.hand_over(claim, &mut waiter, &connection).await {
+                return Ok(Acquired::Granted { sent, fence });
+            }
+        }
+    }
+
+    /// Waits for the hand-over until the next poll is due. Returns the grant, if a message proves one.
+    async fn hand_over(
+        &self,
+        claim: &Claim,
+        waiter: &mut Waiter,
+        connection: &Connection,
+    ) -> Option<(Instant, Fence)> {
+        loop {
+            let message = self.pending.message(claim.token, connection, waiter.poll_at()).await?;
+            if let Some(grant) = waiter.receive(message, Instant::now()) {
+                self.pending.end(claim.token);
+                return Some(grant);
+            }
+            if message == Message::Lost {
+                return None;
+            }
+        }
+    }
+
+    /// Sends one request for the lock. A request with a pause may join the queue.
+    async fn request(
+        &self,
+        connection: Connection,
+        claim: &Claim,
+        pause: Option<Duration>,
+    ) -> Result<(Acquisition, Connection), ClientError> {
+        let (pause, inbox) = match pause {
+            Some(pause) => (millis(pause), connection.inbox(&self.warned_no_push).await?),
+            None => (String::new(), ""),
+        };
+        let (keys, ttl, [seen, epoch]) =
+            (self.keys(&claim.key), millis(claim.ttl), self.fence_terms(&connection));
+        let [ttl, pause, inbox, seen, epoch] =
+            [&ttl, &pause, inbox, &seen, &epoch].map(str::as_bytes);
+        let call = Call {
+            keys: &keys.all(),
+            args: &[claim.token.as_bytes(), ttl, pause, inbox, seen, epoch],
+        };
+        self.pending.sent(claim.token, &connection);
+        let written = ACQUIRE.write(&connection, call).await;
+        let reply = written.and_then(|written| {
+            let reply = Acquisition::read(&written.reply)?;
+            if matches!(reply, Acquisition::Granted(..)) {
+                written.acknowledgement.check()?;
+            }
+            Ok(reply)
+        });
+        match &reply {
+            Ok(Acquisition::Granted(fence, epoch)) => {
+                lock(&self.fences(&connection)).note(*fence, *epoch);
+            }
+            Ok(Acquisition::Queued(Queued { last_fence, .. })) => {
+                lock(&self.fences(&connection)).note(*last_fence, None);
+            }
+            _ => {}
+        }
+        match &reply {
+            Ok(Acquisition::Queued(_)) => self.pending.queued(claim.token),
+            Err(error) if error.may_have_run() => {}
+            _ => drop(self.pending.end(claim.token)),
+        }
+        Ok((reply?, connection))
+    }
+
+    /// Renews leases of one server with one request, and single leases again where a cluster redirects
+    /// them.
+    async fn renew_all(&self, leases: &[Renewal]) -> Result<Vec<RenewReply>, ClientError> {
+        let Some(first) = leases.first() else { return Ok(Vec::new()) };
+        let connection = self.router.connection(first.key.as_str()).await?;
+        let replies = leases::renew_all(&connection, leases).await?;
+        let results = replies.into_iter().zip(leases).map(|(reply, lease)| {
+            let connection = &connection;
+            async move {
+                let error = match reply {
+                    Ok(owned) => return Ok(owned),
+                    Err(error) => error,
+                };
+                let renew = |connection| async move { leases::renew(&connection, lease).await };
+                let again = self.router.resend(lease.key.as_str(), connection, error, renew);
+                // No longer than the other leases can wait for their replies.
+                let in_time = timeout(lease.patience, again).await;
+                in_time.unwrap_or_else(|_| Err(ClientError::no_reply()))
+            }
+        });
+        Ok(join_all(results).await)
+    }
+
+    async fn release_on(
+        &self,
+        connection: Connection,
+        release: &Release,
+    ) -> Result<Owned, ClientError> {
+        let keys = self.keys(&release.key);
+        let request = |connection: Connection| {
+            let keys = &keys;
+            async move {
+                let keep = release.keep().map_or_else(String::new, millis);
+                let [seen, epoch] = self.fence_terms(&connection);
+                let [keep, seen, epoch] = [&keep, &seen, &epoch].map(String::as_bytes);
+                let args = [release.token.as_bytes(), keep, seen, epoch];
+                let call = Call { keys: &keys.all(), args: &args };
+                owned(&RELEASE.call(&connection, call).await?)
+            }
+        };
+        self.router.send(release.key.as_str(), connection, request).await
+    }
+
+    fn keys(&self, key: &Key) -> Keys {
+        if self.router.is_cluster() { Keys::in_cluster(key) } else { Keys::of(key) }
+    }
+
+    fn fences(&self, connection: &Connection) -> Arc<std::sync::Mutex<Fences>> {
+        let epoch = (!self.router.is_cluster()).then(|| connection.epoch());
+        self.fences.of(connection, || std::sync::Mutex::new(Fences::new(epoch)))
+    }
+
+    fn fence_terms(&self, connection: &Connection) -> [String; 2] {
+        lock(&self.fences(connection)).terms(self.router.version())
+    }
+}
+
+/// Delivers push messages to the pending acquires. All channels of these connections are inboxes.
+fn deliver_to(pending: &Arc<Pending>) -> Arc<PushHandler> {
+    let pending = Arc::downgrade(pending);
+    Arc::new(move |_channel, payload| {
+        if let Some(pending) = pending.upgrade() {
+            pending.deliver(payload);
+        }
+    })
+}
+
+impl Store for QueueStore {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn shard(&self, key: &Key) -> u64 {
+        self.router.shard(key.as_str())
+    }
+
+    fn start(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async { drop(self.router.start().await) })
+    }
+
+    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Acquired, StoreError>> {
+        Box::pin(async { Ok(self.take(claim).await?) })
+    }
+
+    fn renew<'a>(&'a self, leases: &'a [Renewal]) -> BoxFuture<'a, Vec<Renewed>> {
+        Box::pin(async {
+            let all_failed = |error: ClientError| vec![Err(error); leases.len()];
+            let replies = self.renew_all(leases).await.unwrap_or_else(all_failed);
+            replies.into_iter().map(|reply| Ok(reply?)).collect()
+        })
+    }
+
+    fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
+        Box::pin(async {
+            let before = self.pending.end(release.token);
+            let connection = || self.router.connection(release.key.as_str());
+            Ok(release_after(before, connection, |on| self.release_on(on, release)).await?)
+        })
+    }
+}
