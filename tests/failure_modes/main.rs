@@ -32,7 +32,7 @@ fn tests() -> BTreeMap<u8, Vec<(String, String)>> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -69,7 +69,7 @@ fn table(tests: &BTreeMap<u8, Vec<(String, String)>>) -> String {
     let mut text = String::from(
         "# What can go wrong\n\n\
          What a lock in Redis promises in each case, and the tests that show it on real servers. \
-         This page is made by `UPDATE=1 cargo test -p tests --test failure_modes` from the \
+         This page is made by `UPDATE=1 cargo test -p failure-modes` from the \
          names of the tests.\n\n\
          - **kept**: the lock does what is said by itself.\n\
          - **ttl**: only the time to live ends it.\n\
@@ -116,5 +116,5 @@ fn the_page_is_up_to_date() {
         fs::write(&page, &text).unwrap();
     }
     let written = fs::read_to_string(&page).unwrap_or_default();
-    assert!(written == text, "run `UPDATE=1 cargo test -p tests --test failure_modes`");
+    assert!(written == text, "run `UPDATE=1 cargo test -p failure-modes`");
 }

@@ -15,8 +15,8 @@ use redis::AsyncTypedCommands as _;
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
-use crate::kit::{SOON, ms, pttl};
-use crate::trace::{absent, keys, queued};
+use crate::support::kit::{SOON, ms, pttl};
+use crate::support::trace::{absent, keys, queued};
 
 const HOUR: i64 = 3_600;
 

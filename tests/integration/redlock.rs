@@ -2,7 +2,6 @@
 
 mod contenders;
 mod faults;
-pub(crate) mod group;
 mod identity;
 mod input;
 mod leases;

@@ -29,7 +29,7 @@ struct Turn {
 async fn rivals_of_all_kinds_exclude_each_other_and_all_get_turns() {
     let mut python = install::python(&["redis==8.1.0"]).await;
     let mut node = install::node(&["ioredis@5.9.2", "redlock@4.2.0"]).await;
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR"));
     python.arg(scripts.join("rival.py"));
     node.arg(scripts.join("rival.js"));
     let ours = || Command::new(env!("CARGO_BIN_EXE_rival"));

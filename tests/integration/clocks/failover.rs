@@ -8,8 +8,8 @@ use redis::AsyncTypedCommands as _;
 use tokio::time::timeout;
 
 use super::{HOUR, valkey};
-use crate::kit::{SOON, pttl};
-use crate::trace::FENCE;
+use crate::support::kit::{SOON, pttl};
+use crate::support::trace::FENCE;
 
 /// A master whose clock is right, and two replicas whose clock is so many seconds ahead.
 async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {

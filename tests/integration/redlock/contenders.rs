@@ -8,9 +8,9 @@ use harness::{CommandLog, Server, eventually};
 use lock_runtime::{LockGuard, LockManager};
 use redis::AsyncTypedCommands as _;
 
-use super::group::Group;
-use crate::kit::{SOON, ms, occupy};
-use crate::trace::{AT_ONCE, is_script};
+use crate::support::group::Group;
+use crate::support::kit::{SOON, ms, occupy};
+use crate::support::trace::{AT_ONCE, is_script};
 
 const CONTENDERS: usize = 20;
 

@@ -6,8 +6,8 @@ use harness::{Mode, eventually};
 use lock_runtime::{LockManager, LossCause};
 use tokio::time::{sleep, timeout};
 
-use super::group::Group;
-use crate::kit::{SOON, ms, run, warm_up};
+use crate::support::group::Group;
+use crate::support::kit::{SOON, ms, run, warm_up};
 
 const TIMEOUT: Duration = ms(500);
 const TTL: Duration = ms(2_000);

@@ -5,8 +5,8 @@ use lock_runtime::LockManager;
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use super::group::Group;
-use crate::kit::{SOON, ms};
+use crate::support::group::Group;
+use crate::support::kit::{SOON, ms};
 
 #[tokio::test]
 async fn f85_a_server_that_has_forgotten_a_lease_gives_it_to_nobody() {

@@ -5,8 +5,8 @@ use std::time::Instant;
 use lock_runtime::{LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 
-use super::group::{Group, durable};
-use crate::kit::SOON;
+use crate::support::group::{Group, durable};
+use crate::support::kit::SOON;
 
 #[tokio::test]
 async fn a_list_of_servers_that_has_no_good_majority_is_an_error() {

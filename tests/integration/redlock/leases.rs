@@ -5,8 +5,8 @@ use lock_runtime::LossCause;
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use super::group::Group;
-use crate::kit::{SOON, ms};
+use crate::support::group::Group;
+use crate::support::kit::{SOON, ms};
 
 #[tokio::test]
 async fn f89_a_lease_is_lost_when_a_majority_has_forgotten_it() {

@@ -9,9 +9,9 @@ use redis::AsyncTypedCommands as _;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use super::group::Group;
-use crate::kit::{SOON, ms, occupy, pttl};
-use crate::trace::{AT_ONCE, FENCE, absent};
+use crate::support::group::Group;
+use crate::support::kit::{SOON, ms, occupy, pttl};
+use crate::support::trace::{AT_ONCE, FENCE, absent};
 
 #[tokio::test]
 async fn the_key_has_the_same_token_on_all_servers_and_expires() {

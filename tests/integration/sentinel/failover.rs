@@ -1,0 +1,133 @@
+//! Locks in the master that sentinels name.
+
+use std::collections::HashMap;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::join_all;
+use harness::{Sentinels, eventually};
+use lock_runtime::{LockError, LockManager};
+use redis::AsyncTypedCommands as _;
+use redis::aio::MultiplexedConnection;
+
+use crate::support::kit::{SOON, ms, renewed, run};
+
+#[tokio::test]
+async fn f80_a_killed_master_is_followed_by_the_next_one() {
+    let sentinels = Sentinels::start("orders").await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let before = locks.lock("k").await.unwrap();
+    let fence = before.fence();
+    before.release().await.unwrap();
+
+    let master = sentinels.master().await;
+    master.kill();
+    let killed = Instant::now();
+    let guard = locks.lock("k").ttl(SOON).wait(SOON * 6).await.unwrap();
+    println!("granted {:?} after the master was killed", killed.elapsed());
+    assert!(guard.fence() > fence);
+    sentinels.switched(master.port()).await;
+    guard.release().await.unwrap();
+}
+
+/// The old master goes on to take writes for seconds after a failover that was planned.
+#[tokio::test]
+async fn f79_a_master_that_is_replaced_is_left_at_once() {
+    let sentinels = Sentinels::start("orders").await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
+    let fence = guard.fence();
+    sentinels.master().await.replicated(2).await; // else the next master may not know of it
+    sentinels.fail_over().await;
+    renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    let next = locks.lock("k").await.unwrap();
+    assert!(next.fence() > fence);
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn f80_waiters_keep_their_places_over_a_failover() {
+    let sentinels = Sentinels::start("orders").await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let guard = locks.lock("k").ttl(SOON).await.unwrap();
+    let mut master = sentinels.master().await.connection().await;
+    let mut turns = Vec::new();
+    for n in 0..4 {
+        let request = locks.lock("k").ttl(SOON).wait(SOON * 6);
+        turns.push(tokio::spawn(async move { (n, request.await.unwrap()) }));
+        crate::support::trace::queued(&mut master, "k", n + 1).await;
+    }
+    let asked = peers(&mut master).await;
+    sentinels.master().await.replicated(2).await;
+    sentinels.fail_over().await;
+    let mut master = sentinels.master().await.connection().await;
+    eventually("all have asked the new master", SOON, async || {
+        let now = peers(&mut master).await;
+        asked.iter().all(|(token, entry)| now.get(token).is_some_and(|now| now != entry))
+    })
+    .await;
+    guard.release().await.unwrap();
+    let mut fences = Vec::new();
+    for turn in join_all(turns.into_iter().map(|turn| async {
+        let (n, guard) = turn.await.unwrap();
+        let fence = guard.fence();
+        guard.release().await.unwrap();
+        (fence, n)
+    }))
+    .await
+    {
+        fences.push(turn);
+    }
+    fences.sort_unstable();
+    let order: Vec<_> = fences.into_iter().map(|(_, n)| n).collect();
+    assert_eq!(order, [0, 1, 2, 3]);
+}
+
+/// What the server knows of those who wait.
+async fn peers(redis: &mut MultiplexedConnection) -> HashMap<String, String> {
+    redis.hgetall("{k}:peers").await.unwrap()
+}
+
+/// A master whose data and clock are behind gives greater numbers all the same.
+#[tokio::test]
+async fn f73_fences_grow_though_the_next_master_has_lost_some() {
+    let sentinels = Sentinels::start("orders").await;
+    let locks = LockManager::connect(sentinels.url()).await.unwrap();
+    let master = sentinels.master().await;
+    // Ahead by three hours, as with a clock that is.
+    let ahead = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let ahead = ahead.as_micros() + 3 * 3_600_000_000;
+    run(&mut master.connection().await, &format!("SET lock-runtime:fence {ahead}")).await;
+    let guard = locks.lock("k").await.unwrap();
+    let fence = guard.fence();
+    assert!(u128::from(fence.get()) > ahead);
+    guard.release().await.unwrap();
+    run(&mut master.connection().await, "SET lock-runtime:fence 7").await;
+    master.replicated(2).await;
+    master.kill();
+    let guard = locks.lock("k").wait(SOON * 6).await.unwrap();
+    assert!(guard.fence() > fence, "{} after {fence}", guard.fence());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn sentinels_that_do_not_know_the_service_are_an_error_that_says_so() {
+    let sentinels = Sentinels::start("orders").await;
+    let url = sentinels.url().replace("/orders", "/order");
+    let error = LockManager::connect(url).await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("know no service `order`"), "{error}");
+}
+
+#[tokio::test]
+async fn one_sentinel_of_three_is_enough() {
+    let sentinels = Sentinels::start("orders").await;
+    sentinels.sentinels()[0].kill();
+    sentinels.sentinels()[2].pause();
+    let locks = LockManager::builder().timeout(ms(300)).connect(sentinels.url()).await.unwrap();
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    sentinels.sentinels()[1].kill();
+    let error = LockManager::builder().timeout(ms(300)).connect(sentinels.url()).await.unwrap_err();
+    assert!(error.to_string().contains("no sentinel answers"), "{error}");
+}

@@ -1,0 +1,233 @@
+//! Callers that go away: dropped futures, ended runtimes, panics, killed processes.
+
+use std::future::{pending, ready};
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
+use harness::{Mode, Proxy, Server, eventually};
+use lock_runtime::{LockError, LockManager, redis_lock};
+use redis::AsyncTypedCommands as _;
+use tokio::runtime::Runtime;
+use tokio::sync::{Barrier, Notify};
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::support::kit::{SOON, ms, setup, warm_up};
+use crate::support::trace::{AT_ONCE, absent, holder, is_grant, is_renewal, keys};
+
+#[tokio::test]
+async fn c082_a_release_whose_caller_is_gone_takes_place() {
+    #[redis_lock(key = "c082:<id>", ttl = "5s", manager = manager)]
+    async fn work(manager: &LockManager, id: u64, gate: &Barrier) -> Result<(), LockError> {
+        gate.wait().await;
+        Ok(())
+    }
+
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.addr());
+    let mut redis = server.connection().await;
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    warm_up(&locks).await;
+    let (log, gate) = (server.log(), Barrier::new(101));
+    let rounds = join_all((0..100).map(async |id| {
+        let call = work(&locks, id, &gate);
+        let dropped = async {
+            let key = format!("c082:{id}");
+            log.wait_for(|entry| is_grant(entry, &key), SOON).await;
+            proxy.until_sent(format!("{key}\r\n")).await; // the release
+            sleep(ms(id % 5)).await;
+        };
+        tokio::select! {
+            () = dropped => {}
+            end = call => panic!("the release was answered: {end:?}"),
+        }
+    }));
+    let network = async {
+        eventually("all are held", SOON, async || keys(&mut redis).await == 100).await;
+        sleep(ms(100)).await; // until all have seen it
+        proxy.to_client(Mode::Delay(ms(200)));
+        gate.wait().await;
+    };
+    tokio::join!(rounds, network);
+
+    eventually("all are free", AT_ONCE, async || keys(&mut redis).await == 0).await;
+    proxy.to_client(Mode::Pass);
+    for id in 0..100 {
+        let guard = locks.lock(format!("c082:{id}")).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    log.settle().await;
+    assert_eq!(log.count(|entry| is_renewal(entry, "5000")), 0);
+}
+
+#[test]
+fn c083_a_call_may_outlive_its_runtime() {
+    #[redis_lock(key = "c083", ttl = "2s", manager = manager)]
+    async fn hold(manager: LockManager, held: Arc<Notify>) -> Result<(), LockError> {
+        held.notify_one();
+        pending().await
+    }
+
+    let outside = Runtime::new().unwrap();
+    let (_server, locks, mut redis) = outside.block_on(setup());
+    let inside = Runtime::new().unwrap();
+    let held = Arc::new(Notify::new());
+    let mut call = Box::pin(hold(locks.clone(), Arc::clone(&held)));
+    inside.block_on(async {
+        tokio::select! {
+            () = held.notified() => {}
+            _ = &mut call => unreachable!("the body never ends"),
+        }
+    });
+    drop(inside);
+    assert!(outside.block_on(redis.exists("c083")).unwrap());
+    thread::spawn(move || drop(call)).join().unwrap();
+
+    outside.block_on(absent(&mut redis, "c083", ms(2_500)));
+    outside.block_on(async { locks.lock("c083").await.unwrap().release().await.unwrap() });
+}
+
+#[tokio::test]
+async fn c084_a_panic_reaches_the_caller_and_frees_the_lock() {
+    #[redis_lock(key = "c084", ttl = "30s", manager = manager)]
+    async fn work(manager: LockManager, fail: bool) -> Result<(), LockError> {
+        sleep(ms(100)).await;
+        assert!(!fail, "boom");
+        Ok(())
+    }
+
+    let (_server, locks, mut redis) = setup().await;
+    let panic = tokio::spawn(work(locks.clone(), true)).await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"boom"));
+    absent(&mut redis, "c084", AT_ONCE).await;
+    work(locks, false).await.unwrap();
+}
+
+#[tokio::test]
+async fn c085_f13_the_lock_of_a_killed_process_is_free_after_its_ttl() {
+    let (server, locks, _) = setup().await;
+    let log = server.log();
+    let options = ["ttl=1000".to_owned(), "hold=60000".to_owned()];
+    let a = holder(&server.url(), "c085", &options);
+    a.line_matching("held", SOON).await;
+    let waiting = locks.lock("c085").ttl(ms(1_000)).wait(SOON).into_future();
+    let kill = async {
+        log.wait_for(|entry| entry.is("PEXPIRE"), SOON).await; // it was renewed
+        sleep(ms(200)).await;
+        a.kill();
+        Instant::now()
+    };
+    let (guard, killed) = tokio::join!(waiting, kill);
+
+    let waited = killed.elapsed();
+    assert!(waited < ms(1_000 + 1_500), "{waited:?} after the kill");
+    guard.unwrap().release().await.unwrap();
+    assert!(a.lines().iter().all(|line| line != "lost"), "{:?}", a.lines());
+}
+
+#[tokio::test]
+async fn f12_a_panic_between_any_two_awaits_frees_the_lock() {
+    #[redis_lock(key = "f12", ttl = "30s", manager = manager)]
+    async fn work(manager: LockManager, at: u32) -> Result<(), LockError> {
+        for step in 0..4 {
+            if step == at {
+                panic::resume_unwind(Box::new(step)); // without a message on the terminal
+            }
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    let (_server, locks, mut redis) = setup().await;
+    for at in 0..4 {
+        let panic = tokio::spawn(work(locks.clone(), at)).await.unwrap_err().into_panic();
+        assert_eq!(panic.downcast_ref::<u32>(), Some(&at));
+        absent(&mut redis, "f12", AT_ONCE).await;
+    }
+    work(locks, 4).await.unwrap();
+}
+
+#[test]
+fn f15_guards_that_end_with_their_runtime_are_released() {
+    let outside = Runtime::new().unwrap();
+    let (_server, locks, mut redis) = outside.block_on(setup());
+    let inside = Runtime::new().unwrap();
+    for id in 0..100 {
+        let locks = locks.clone();
+        inside.spawn(async move {
+            let _guard = locks.lock(format!("f15:{id}")).await.unwrap();
+            pending::<()>().await;
+        });
+    }
+    let all = async || keys(&mut redis).await == 100;
+    outside.block_on(eventually("all are held", SOON, all));
+    drop(inside);
+    outside.block_on(locks.shutdown());
+    assert_eq!(outside.block_on(keys(&mut redis)), 0);
+}
+
+/// As `select!` does with the branch that is not taken.
+#[tokio::test]
+async fn f10_a_body_that_is_dropped_at_any_step_ends_there_and_frees_the_lock() {
+    const STEPS: u32 = 20;
+    #[redis_lock(key = "f10", ttl = "30s", manager = manager)]
+    async fn work(
+        manager: &LockManager,
+        done: &AtomicU32,
+        last: u32,
+        reached: &Notify,
+    ) -> Result<(), LockError> {
+        for step in 1..=STEPS {
+            done.store(step, Ordering::Relaxed);
+            if step == last {
+                reached.notify_one();
+            }
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    let (_server, locks, mut redis) = setup().await;
+    for last in 1..=STEPS {
+        let (done, reached) = (AtomicU32::new(0), Notify::new());
+        tokio::select! {
+            biased;
+            () = reached.notified() => {}
+            end = work(&locks, &done, last, &reached) => panic!("it was not dropped: {end:?}"),
+        }
+        absent(&mut redis, "f10", AT_ONCE).await;
+        assert_eq!(done.load(Ordering::Relaxed), last);
+    }
+}
+
+/// While it asks, holds and gives back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f11_a_task_that_is_aborted_at_any_time_leaves_nothing() {
+    const TASKS: u64 = 200;
+    #[redis_lock(key = "f11:<id>", ttl = "30s", manager = manager)]
+    async fn work(manager: LockManager, id: u64) -> Result<(), LockError> {
+        sleep(ms(40)).await;
+        Ok(())
+    }
+
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.addr());
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    warm_up(&locks).await;
+    proxy.both_ways(Mode::Delay(ms(20)));
+    let calls = stream::iter(0..TASKS).map(async |id| {
+        let call = tokio::spawn(work(locks.clone(), id));
+        sleep(ms(id * 37 % 250)).await;
+        call.abort();
+        call.await.is_ok_and(|end| end.is_ok())
+    });
+    let ended = calls.buffer_unordered(20).filter(|&ended| ready(ended)).count().await;
+    assert!((5..180).contains(&ended), "{ended} of {TASKS} have ended by themselves");
+    let mut redis = server.connection().await;
+    eventually("all are free", SOON, async || keys(&mut redis).await == 0).await;
+}

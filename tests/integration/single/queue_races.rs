@@ -1,0 +1,119 @@
+//! Crowds in a queue, and waiters that give up at the very moment when it is their turn.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use harness::eventually;
+use lock_runtime::LockManager;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::sleep;
+
+use crate::support::kit::{SOON, ms, setup};
+use crate::support::trace::{absent, keys, queued};
+
+#[tokio::test]
+async fn ten_thousand_waiters_have_their_turns() {
+    const WAITERS: usize = 10_000;
+    let (server, _, mut redis) = setup().await;
+    let locks = LockManager::builder().timeout(SOON * 4).connect(server.url()).await.unwrap();
+    let guard = locks.lock("k").await.unwrap();
+    let turns: JoinSet<()> = (0..WAITERS)
+        .map(|_| {
+            let request = locks.lock("k").wait(SOON * 36);
+            async { request.await.unwrap().release().await.unwrap() }
+        })
+        .collect();
+    queued(&mut redis, "k", WAITERS).await;
+    guard.release().await.unwrap();
+    assert_eq!(turns.join_all().await.len(), WAITERS);
+    assert_eq!(keys(&mut redis).await, 0);
+}
+
+/// How a waiter gives up.
+#[derive(Debug, Clone, Copy)]
+enum GivesUp {
+    WhenItsTimeIsOver,
+    WhenItIsDropped,
+}
+
+/// Waits precisely, to a few microseconds.
+async fn until(at: Instant) {
+    sleep(at.saturating_duration_since(Instant::now()).saturating_sub(ms(2))).await;
+    while Instant::now() < at {
+        yield_now().await;
+    }
+}
+
+/// A lock is released, and its first waiter gives up `after` its request, which is at about the same
+/// time. Gives the time from whichever was later until the second waiter has the lock, and whether
+/// the first one has had it.
+async fn race(locks: &LockManager, key: &str, how: GivesUp, after: Duration) -> (Duration, bool) {
+    let guard = locks.lock(key).wait(SOON).await.unwrap();
+    let began = Instant::now();
+    let release = async {
+        until(began + ms(10)).await;
+        guard.release().await.unwrap();
+        Instant::now()
+    };
+    let first = async {
+        let outcome = match how {
+            GivesUp::WhenItsTimeIsOver => locks.lock(key).wait(after).await,
+            GivesUp::WhenItIsDropped => tokio::select! {
+                biased;
+                outcome = locks.lock(key).wait(SOON).into_future() => outcome,
+                () = until(began + after) => return (Instant::now(), false),
+            },
+        };
+        let granted = outcome.is_ok();
+        match outcome {
+            Ok(guard) => guard.release().await.unwrap(),
+            Err(error) => assert!(error.is_busy(), "{error}"),
+        }
+        (Instant::now(), granted)
+    };
+    let second = async {
+        let guard = locks.lock(key).wait(SOON).await.unwrap();
+        let granted = Instant::now();
+        guard.release().await.unwrap();
+        granted
+    };
+    let (released, (gave_up, had_it), granted) = tokio::join!(release, first, second);
+    (granted.saturating_duration_since(released.max(gave_up)), had_it)
+}
+
+async fn races(how: GivesUp) {
+    const KEYS: u64 = 50;
+    const ROUNDS: u64 = 100;
+    let (_server, locks, mut redis) = setup().await;
+    drop(locks.lock("k").await.unwrap()); // to be released by the manager's thread: it connects
+    absent(&mut redis, "k", SOON).await;
+    let races = join_all((0..KEYS).map(async |n| {
+        let key = format!("k{n}");
+        let mut outcomes = Vec::new();
+        for round in 0..ROUNDS {
+            // From 3 ms before the release to 3 ms after it, in no order.
+            let after = ms(7) + Duration::from_micros((n * ROUNDS + round) * 7_919 % 6_000);
+            outcomes.push(race(&locks, &key, how, after).await);
+        }
+        outcomes
+    }));
+    let (mut idle, had_it): (Vec<_>, Vec<_>) = races.await.concat().into_iter().unzip();
+    idle.sort_unstable();
+
+    let had_it = had_it.into_iter().filter(|had_it| *had_it).count();
+    assert!((1..idle.len()).contains(&had_it), "{had_it} of the first have had it");
+    // Not even one second waiter had to wait until it asked again, which it does after a second.
+    assert!(idle[idle.len() / 2] < ms(100), "{:?}", idle[idle.len() / 2]);
+    assert!(*idle.last().unwrap() < ms(900), "{:?}", idle.last());
+    eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_time_is_over_when_it_gets_the_lock_does_not_keep_it() {
+    races(GivesUp::WhenItsTimeIsOver).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_is_dropped_when_it_gets_the_lock_does_not_keep_it() {
+    races(GivesUp::WhenItIsDropped).await;
+}

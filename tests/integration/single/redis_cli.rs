@@ -1,0 +1,114 @@
+//! The commands by which the README looks at locks.
+
+use std::collections::HashSet;
+use std::process::Command;
+
+use harness::{Child, Server, eventually};
+use redis::AsyncTypedCommands as _;
+use redis::aio::MultiplexedConnection;
+
+use crate::support::kit::{SOON, clients, setup};
+use crate::support::trace::holder;
+
+/// The commands of the README, each on a line of its own.
+fn commands() -> Vec<&'static str> {
+    let readme = include_str!("../../../README.md");
+    let (_, section) = readme.split_once("## Looking at locks with redis-cli\n").unwrap();
+    let (_, block) = section.split_once("```sh\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    block.lines().collect()
+}
+
+/// What a command prints.
+fn output(command: &str, server: &Server) -> String {
+    let here = command.replace("redis-cli ", &format!("redis-cli -p {} ", server.port()));
+    let output = Command::new("sh").args(["-c", &here]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors, "", "{here} (Debian: `apt install redis-tools`)");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// A process that asks for the lock and keeps it.
+fn ask(server: &Server) -> Child {
+    let options = ["ttl=30000", "wait=600000", "hold=600000"].map(str::to_owned);
+    holder(&server.url(), "order:42", &options)
+}
+
+/// Who waits, in order, as soon as there are `count` of them.
+async fn waiters(redis: &mut MultiplexedConnection, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    eventually("all wait", SOON, async || {
+        all = redis.zrange("{order:42}:waiters", 0, -1).await.unwrap();
+        all.len() == count
+    })
+    .await;
+    all
+}
+
+/// Where clients are connected from.
+async fn addresses(redis: &mut MultiplexedConnection) -> HashSet<String> {
+    clients(redis).await.iter().map(|client| address(client).to_owned()).collect()
+}
+
+fn address(client: &str) -> &str {
+    client.split(' ').find(|field| field.starts_with("addr=")).unwrap()
+}
+
+fn process(token: &str) -> &str {
+    token.split_once('-').unwrap().0
+}
+
+#[tokio::test]
+async fn the_commands_of_the_readme_say_what_it_says() {
+    let commands = commands();
+    let [get, from, pttl, zcard, zrange, held, awaited] = commands[..] else {
+        panic!("{commands:#?}")
+    };
+    let (server, locks, mut redis) = setup().await;
+    let say = |command| output(command, &server);
+    let free = ["", "", "-2", "0", "", "", ""];
+    assert_eq!([get, from, pttl, zcard, zrange, held, awaited].map(say), free);
+
+    let _others = (locks.lock("order:43").await.unwrap(), locks.lock("stock:7").await.unwrap());
+    let before = addresses(&mut redis).await;
+    let first = ask(&server);
+    first.line_matching("held", SOON).await;
+    let theirs = &addresses(&mut redis).await - &before;
+    let _second = ask(&server);
+    let in_front = waiters(&mut redis, 1).await.remove(0);
+    let _third = ask(&server);
+    let waiting = waiters(&mut redis, 2).await;
+
+    let token = redis.get("order:42").await.unwrap().unwrap();
+    assert_eq!(say(get), token);
+    let (digits, found) = (process(&token), say(from));
+    assert_eq!(digits.len(), 12);
+    assert!(found.lines().all(|client| client.contains(digits)), "{found}");
+    let found: HashSet<String> = found.lines().map(|client| address(client).to_owned()).collect();
+    assert!(!theirs.is_empty() && theirs.is_subset(&found), "{theirs:?} {found:?}");
+    let left: u64 = say(pttl).parse().unwrap();
+    assert!(left > 20_000 && left <= 30_000, "{left}");
+    assert_eq!(say(zcard), "2");
+    assert_eq!(say(zrange), waiting.join("\n"));
+    assert_eq!(waiting[0], in_front);
+    let processes = HashSet::from([&token, &waiting[0], &waiting[1]].map(|token| process(token)));
+    assert_eq!(processes.len(), 3, "{processes:?}");
+    let held = say(held);
+    let held: HashSet<&str> = held.lines().collect();
+    assert_eq!(held, HashSet::from(["order:42", "order:43"]));
+    assert_eq!(say(awaited), "{order:42}:waiters");
+}
+
+#[tokio::test]
+async fn the_queue_of_a_key_with_braces_is_where_the_readme_says() {
+    let (_server, locks, mut redis) = setup().await;
+    let _held = locks.lock("{order}:42").await.unwrap();
+    let waits = locks.lock("{order}:42").wait(SOON);
+    let look = eventually("it waits", SOON, async || {
+        redis.zcard("{order}:42:waiters").await.unwrap() == 1
+    });
+    tokio::select! {
+        _ = waits => panic!("it is held"),
+        () = look => {}
+    }
+}

@@ -1,0 +1,184 @@
+//! The end of a call: its release, and what the caller is told.
+
+use std::error::Error as _;
+use std::num::ParseIntError;
+use std::time::{Duration, Instant};
+
+use harness::{Mode, Proxy, Server};
+use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
+use redis::AsyncTypedCommands as _;
+use redis::aio::MultiplexedConnection;
+use tokio::time::sleep;
+use tracing::Level;
+
+use crate::support::kit::{SOON, ms, run, setup};
+use crate::support::logged;
+use crate::support::trace::{AT_ONCE, absent, is_release, is_renewal};
+
+/// Whether a warning or an error about `key` was logged that is no loss.
+fn failure_is_logged(key: &str) -> bool {
+    let is_failure =
+        |(level, message): &(Level, String)| *level <= Level::WARN && message != "lost";
+    logged::events(key).iter().any(is_failure)
+}
+
+#[tokio::test]
+async fn c077_the_error_of_the_body_is_kept_when_the_server_is_gone() {
+    #[redis_lock(key = "c077", ttl = "5s", manager = manager)]
+    async fn work(manager: &LockManager, server: &Server) -> anyhow::Result<u64> {
+        server.kill();
+        Ok("seven".parse()?)
+    }
+
+    logged::record();
+    let (server, locks, _) = setup().await;
+    let end = work(&locks, &server).await;
+    assert!(end.as_ref().is_err_and(anyhow::Error::is::<ParseIntError>), "{end:?}");
+    assert!(failure_is_logged("c077"), "{:#?}", logged::events("c077"));
+}
+
+#[tokio::test]
+async fn c078_f104_a_body_that_outlives_its_lease_is_a_loss() {
+    #[redis_lock(key = "c078a", ttl = "200ms", renew = false, manager = manager)]
+    async fn awaits(manager: &LockManager) -> Result<(), LockError> {
+        sleep(ms(400)).await;
+        Ok(())
+    }
+    #[redis_lock(key = "c078b", ttl = "200ms", renew = false, manager = manager)]
+    async fn blocks(manager: &LockManager) -> Result<(), LockError> {
+        std::thread::sleep(ms(400));
+        Ok(())
+    }
+
+    let (_server, locks, _) = setup().await;
+    for end in [awaits(&locks).await, blocks(&locks).await] {
+        assert!(matches!(end, Err(LockError::Lost { cause: LossCause::Expired, .. })), "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn c079_busy_lost_and_unavailable_are_told_apart() {
+    #[redis_lock(key = "c079:<id>", ttl = "1s", wait = "0s", manager = manager)]
+    async fn work(
+        manager: &LockManager,
+        id: u64,
+        redis: &mut MultiplexedConnection,
+    ) -> Result<(), LockError> {
+        redis.del(format!("c079:{id}")).await.unwrap();
+        Ok(())
+    }
+
+    let (server, locks, mut redis) = setup().await;
+    let b = LockManager::connect(server.url()).await.unwrap();
+    let guard = b.lock("c079:1").await.unwrap();
+    let busy = work(&locks, 1, &mut redis).await.unwrap_err();
+    guard.release().await.unwrap();
+    let lost = work(&locks, 2, &mut redis).await.unwrap_err();
+    server.kill();
+    let down = work(&locks, 3, &mut redis).await.unwrap_err();
+
+    let LockError::Busy { key, .. } = &busy else { panic!("{busy:?}") };
+    assert_eq!(key.as_str(), "c079:1");
+    assert!(busy.to_string().contains("c079:1"), "{busy}");
+    let LockError::Lost { key, cause: LossCause::Taken, .. } = &lost else { panic!("{lost:?}") };
+    assert_eq!(key.as_str(), "c079:2");
+    assert!(lost.to_string().contains("c079:2"), "{lost}");
+    let LockError::Unavailable { key, source, .. } = &down else { panic!("{down:?}") };
+    assert_eq!(key.as_ref().unwrap().as_str(), "c079:3");
+    for part in ["c079:3", "acquire", &source.to_string()] {
+        assert!(down.to_string().contains(part), "{down}");
+    }
+    assert!(down.source().is_some());
+
+    let wrong_port = LockManager::connect(server.url()).await.unwrap_err();
+    assert!(matches!(wrong_port, LockError::Unavailable { .. }), "{wrong_port:?}");
+    assert!(wrong_port.to_string().contains("connect"), "{wrong_port}");
+    assert!(wrong_port.source().is_some());
+}
+
+#[tokio::test]
+async fn c080_the_result_of_the_body_is_kept_when_the_release_is_refused() {
+    #[redis_lock(key = "c080", ttl = "1s", manager = manager)]
+    async fn work(
+        manager: &LockManager,
+        redis: &mut MultiplexedConnection,
+    ) -> Result<u64, LockError> {
+        run(redis, "CONFIG SET min-replicas-to-write 1").await;
+        Ok(7)
+    }
+
+    logged::record();
+    let (server, locks, mut redis) = setup().await;
+    let log = server.log();
+    assert_eq!(work(&locks, &mut redis).await.unwrap(), 7);
+    assert!(redis.exists("c080").await.unwrap(), "the release was not refused");
+    assert!(failure_is_logged("c080"), "{:#?}", logged::events("c080"));
+    absent(&mut redis, "c080", ms(1_500)).await;
+    log.settle().await;
+    assert_eq!(log.count(|entry| is_renewal(entry, "1000")), 0);
+    let events = logged::events("c080");
+    assert!(!events.iter().any(|(_, message)| message == "could not renew yet"), "{events:?}");
+}
+
+/// The server has released the lock, and says "not yours" to who asks again.
+#[tokio::test]
+async fn f09_a_release_without_answer_is_no_loss() {
+    #[redis_lock(key = "f09", ttl = "30s", manager = manager)]
+    async fn work(manager: &LockManager, proxy: &Proxy) -> Result<u64, LockError> {
+        proxy.lose_reply_to("EVAL"); // of the release
+        Ok(7)
+    }
+
+    logged::record();
+    let server = Server::start().await;
+    let (proxy, log) = (Proxy::start(server.addr()), server.log());
+    let mut redis = server.connection().await;
+    let patience = Duration::from_millis(200);
+    let locks = LockManager::builder().timeout(patience).connect(proxy.url()).await.unwrap();
+
+    let start = Instant::now();
+    assert_eq!(work(&locks, &proxy).await.unwrap(), 7);
+    assert!(start.elapsed() >= patience, "the answer has arrived");
+    absent(&mut redis, "f09", AT_ONCE).await;
+
+    proxy.to_client(Mode::Pass); // ends the mute connection
+    let guard = locks.lock("f09").await.unwrap();
+    proxy.lose_reply_to("EVAL");
+    let released = guard.release().await;
+    assert!(matches!(released, Err(LockError::Unavailable { .. })), "{released:?}");
+
+    locks.shutdown().await;
+    assert!(!logged::reports_loss("f09"));
+    log.settle().await;
+    assert!(log.count(|entry| is_release(entry, "f09")) >= 4, "nobody asked again");
+}
+
+/// Scripts that the server has forgotten are sent again in full.
+#[tokio::test]
+async fn f48_forgotten_scripts_fail_nothing() {
+    #[redis_lock(key = "f48", ttl = "1s", manager = manager)]
+    async fn work(
+        manager: &LockManager,
+        redis: &mut MultiplexedConnection,
+        time: Duration,
+    ) -> Result<(), LockError> {
+        run(redis, "SCRIPT FLUSH").await;
+        sleep(time).await;
+        run(redis, "SCRIPT FLUSH").await;
+        Ok(())
+    }
+
+    let (mut server, locks, mut redis) = setup().await;
+    let log = server.log();
+    for round in 0..20 {
+        work(&locks, &mut redis, Duration::ZERO).await.unwrap();
+        assert!(!redis.exists("f48").await.unwrap(), "not released in round {round}");
+    }
+    work(&locks, &mut redis, ms(800)).await.unwrap();
+    log.wait_for(|entry| entry.is("PEXPIRE"), SOON).await;
+    assert_eq!(log.count(|entry| entry.is("SCRIPT") && entry.args[1] == "LOAD"), 0);
+
+    server.restart().await;
+    let guard = locks.lock("f48").wait(SOON).await.unwrap();
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,106 @@
+//! Ten minutes of work and faults, and a million keys, after which nothing has grown.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{self, StreamExt as _};
+use harness::{Mode, Proxy, Server};
+use lock_runtime::LockManager;
+use redis::aio::MultiplexedConnection;
+use tokio::time::sleep;
+
+use super::growth::{assert_no_growth, pay_many, size};
+use crate::support::kit::{clients, ms, process_status, run, setup};
+use crate::support::trace::keys;
+
+const KEYS: u64 = 1_000;
+const TASKS: u64 = 200;
+const TTL: Duration = ms(1_000);
+
+/// Kilobytes of memory, with the program itself.
+fn resident() -> u64 {
+    process_status("VmRSS:").unwrap_or_default()
+}
+
+/// One after the other, so that each is over before the next.
+async fn fault(number: u64, proxy: &Proxy, server: &Server, redis: &mut MultiplexedConnection) {
+    match number % 8 {
+        0 => proxy.cut(),
+        1 => proxy.lose_reply_to("EVAL"),
+        2 => proxy.both_ways(Mode::Hold),
+        3 => proxy.both_ways(Mode::Lose),
+        4 => run(redis, "CLIENT KILL TYPE normal SKIPME yes").await,
+        5 => run(redis, "SCRIPT FLUSH").await,
+        6 => run(redis, "CLIENT PAUSE 500 WRITE").await,
+        _ => server.pause(),
+    }
+    sleep(ms(500)).await;
+    server.resume();
+    proxy.both_ways(Mode::Pass);
+    proxy.cut(); // whatever has become mute
+}
+
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn c104_a_million_keys_leave_nothing() {
+    let (_server, locks, mut redis) = setup().await;
+    pay_many(&locks, 0..50_000).await;
+    let before = size();
+    pay_many(&locks, 50_000..1_050_000).await;
+    println!("{before:?}, then {:?}", size());
+    assert_no_growth(before, 1_000).await;
+    assert_eq!(keys(&mut redis).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes ten minutes"]
+async fn nothing_grows_in_ten_minutes_of_faults() {
+    const LENGTH: Duration = Duration::from_secs(600);
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.addr());
+    let locks = LockManager::connect(proxy.url()).await.unwrap();
+    let mut redis = server.connection().await;
+    let (start, grants, errors) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
+    let work = stream::iter(0..TASKS).for_each_concurrent(None, async |task| {
+        let mut number = task;
+        while start.elapsed() < LENGTH {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let key = format!("k{}", (number >> 33) % KEYS);
+            let count = if let Ok(guard) = locks.lock(key).ttl(TTL).wait(TTL).await {
+                sleep(ms(number >> 60)).await;
+                let _ = guard.release().await;
+                &grants
+            } else {
+                sleep(ms(10)).await;
+                &errors
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let mut before = None;
+    let faults = async {
+        for number in 0.. {
+            sleep(ms(4_500)).await;
+            let elapsed = start.elapsed();
+            if elapsed >= LENGTH {
+                break;
+            }
+            if before.is_none() && elapsed >= LENGTH / 5 {
+                before = Some((size(), resident(), clients(&mut redis).await.len()));
+            }
+            if number % 12 == 0 {
+                println!("{elapsed:.0?}: {:?}, {} KB resident", size(), resident());
+            }
+            fault(number, &proxy, &server, &mut redis).await;
+        }
+    };
+    tokio::join!(work, faults);
+    let (size_before, resident_before, connections) = before.unwrap();
+    println!("{grants:?} grants, {errors:?} errors");
+    let kilobytes = resident_before / 50;
+    assert!(resident() <= resident_before + kilobytes, "{resident_before}, then {}", resident());
+    assert_no_growth(size_before, kilobytes).await;
+    assert!(clients(&mut redis).await.len() <= connections, "connections are left");
+    sleep(TTL).await;
+    assert_eq!(keys(&mut redis).await, 0);
+}

@@ -1,0 +1,47 @@
+//! What a manager finds out about its server when it connects.
+
+use harness::Server;
+use lock_runtime::LockManager;
+
+use crate::support::capture::Capture;
+use crate::support::kit::{alone, run, setup};
+
+#[tokio::test]
+async fn f41_a_server_that_may_evict_locks_is_named() {
+    if !alone("single::start::f41_a_server_that_may_evict_locks_is_named").await {
+        return;
+    }
+    let capture = Capture::install();
+    let (server, _, mut redis) = setup().await;
+    let settings = [
+        ("0", "allkeys-lru", false), // it takes all the memory that there is
+        ("100mb", "noeviction", false),
+        ("100mb", "allkeys-lru", true),
+        ("100mb", "volatile-ttl", true),
+    ];
+    for (memory, policy, named) in settings {
+        run(&mut redis, &format!("CONFIG SET maxmemory {memory}")).await;
+        run(&mut redis, &format!("CONFIG SET maxmemory-policy {policy}")).await;
+        let before = capture.saying("evict").len();
+        LockManager::connect(server.url()).await.unwrap();
+        let events = capture.saying("evict").split_off(before);
+        let policies: Vec<_> = events.iter().map(|event| &*event.fields["policy"]).collect();
+        assert_eq!(policies, if named { vec![policy] } else { vec![] }, "{memory} {policy}");
+    }
+}
+
+#[tokio::test]
+async fn f41_who_may_not_ask_for_the_settings_connects_all_the_same() {
+    let (server, _, mut redis) = setup().await;
+    run(&mut redis, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru").await;
+    run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -info").await;
+    LockManager::connect(server.url_as("app", "pass")).await.unwrap();
+}
+
+#[tokio::test]
+async fn f56_a_server_without_scripts_is_an_error_at_the_start() {
+    let server = Server::builder().config("rename-command EVAL \"\"").start().await;
+    let error = LockManager::connect(server.url()).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(error.to_string().contains("EVAL"), "{error}");
+}

@@ -1,0 +1,204 @@
+//! Keys of the lock that hold what somebody else has put there, and times that no clock has shown.
+
+use std::time::Instant;
+
+use harness::{Server, eventually};
+use lock_runtime::{LockError, LockManager};
+use redis::AsyncTypedCommands as _;
+use redis::aio::MultiplexedConnection;
+use tokio::task::JoinSet;
+
+use crate::support::kit::{SOON, ms, pttl, run, setup};
+use crate::support::trace::{FENCE, absent, grants_in_order, keys, queued};
+
+const WAITERS: &str = "{k}:waiters";
+const PEERS: &str = "{k}:peers";
+/// A helper key, a command that puts something else there, and what an error calls it.
+const FOREIGN: [(&str, &str, &str); 2] = [
+    (WAITERS, "SET {k}:waiters mine", "`{key}:waiters`"),
+    (PEERS, "RPUSH {k}:peers mine", "`{key}:peers`"),
+];
+/// A token as this crate makes them, of nobody.
+const NOBODY: &str = "0123456789ab-0123456789abcdef0123456789abcdef";
+
+/// What a key holds, and until when.
+async fn content(redis: &mut MultiplexedConnection, key: &str) -> (Vec<u8>, i64) {
+    let dump = redis::cmd("DUMP").arg(key).query_async(redis).await.unwrap();
+    (dump, pttl(redis, key).await)
+}
+
+/// Whether the error tells a person which lock, which server and which key it is about.
+fn explains(error: &LockError, server: &Server, key: &str) -> bool {
+    let text = error.to_string();
+    let parts = [r#"lock "k""#, &server.addr().to_string(), key];
+    error.is_unavailable() && parts.iter().all(|part| text.contains(part))
+}
+
+/// The error of a call that waits, at once.
+async fn refused(locks: &LockManager) -> LockError {
+    let began = Instant::now();
+    let error = locks.lock("k").wait(SOON).await.unwrap_err();
+    assert!(began.elapsed() < ms(1_000), "{:?}: {error}", began.elapsed());
+    error
+}
+
+#[tokio::test]
+async fn f60_a_queue_that_is_none_is_an_error_for_those_who_wait_only() {
+    let (server, locks, mut redis) = setup().await;
+    for (key, command, name) in FOREIGN {
+        run(&mut redis, command).await;
+        let before = content(&mut redis, key).await;
+        for _ in 0..2 {
+            let guard = locks.lock("k").await.unwrap();
+            assert!(locks.lock("k").await.unwrap_err().is_busy());
+            let error = refused(&locks).await;
+            assert!(explains(&error, &server, name), "{error}");
+            guard.release().await.unwrap();
+            assert!(!redis.exists("k").await.unwrap());
+        }
+        drop(locks.lock("k").await.unwrap());
+        absent(&mut redis, "k", SOON).await;
+        assert_eq!(content(&mut redis, key).await, before);
+        redis.del(key).await.unwrap();
+        assert_eq!(keys(&mut redis).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn f60_a_queue_that_is_replaced_keeps_no_lock_taken() {
+    let (server, locks, mut redis) = setup().await;
+    for (key, command, name) in FOREIGN {
+        let guard = locks.lock("k").await.unwrap();
+        let waiting = tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
+        queued(&mut redis, "k", 1).await;
+        redis.del(key).await.unwrap();
+        run(&mut redis, command).await;
+        let before = content(&mut redis, key).await;
+        guard.release().await.unwrap();
+        assert!(!redis.exists("k").await.unwrap());
+        // It gets the lock when it asks next, or is told why it cannot wait.
+        match waiting.await.unwrap() {
+            Ok(guard) => guard.release().await.unwrap(),
+            Err(error) => assert!(explains(&error, &server, name), "{error}"),
+        }
+        absent(&mut redis, "k", SOON).await;
+        assert_eq!(content(&mut redis, key).await, before);
+        run(&mut redis, "DEL {k}:waiters {k}:peers").await;
+    }
+}
+
+#[tokio::test]
+async fn f59_a_counter_that_is_none_is_an_error_and_stays() {
+    let (server, locks, mut redis) = setup().await;
+    let foreign = [
+        "RPUSH lock-runtime:fence mine",
+        "SET lock-runtime:fence abc",
+        "SET lock-runtime:fence 9007199254740993",
+    ];
+    for command in foreign {
+        let guard = locks.lock("k").await.unwrap();
+        let waiting = tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
+        queued(&mut redis, "k", 1).await;
+        redis.del(FENCE).await.unwrap();
+        run(&mut redis, command).await;
+        let before = content(&mut redis, FENCE).await;
+
+        guard.release().await.unwrap();
+        assert!(!redis.exists("k").await.unwrap());
+        for error in [waiting.await.unwrap().unwrap_err(), refused(&locks).await] {
+            assert!(explains(&error, &server, FENCE), "{error}");
+        }
+        let error = locks.lock("k").await.unwrap_err();
+        assert!(explains(&error, &server, FENCE), "{error}");
+        assert!(!redis.exists("k").await.unwrap());
+        assert_eq!(content(&mut redis, FENCE).await, before);
+
+        redis.del(FENCE).await.unwrap();
+        locks.lock("k").await.unwrap().release().await.unwrap();
+    }
+}
+
+/// As after a clock that went back: they were seen in the future, and are dead.
+#[tokio::test]
+async fn waiters_that_were_seen_in_the_future_hold_nobody_up() {
+    let (_server, locks, mut redis) = setup().await;
+    // With an inbox where nobody listens, and without any.
+    for (inbox, limit) in [("lock-runtime:nobody:0", ms(800)), ("", ms(2_500))] {
+        let guard = locks.lock("k").await.unwrap();
+        redis.zadd(WAITERS, NOBODY, 0).await.unwrap();
+        redis.hset(PEERS, NOBODY, format!("9999999999999 600 {inbox}")).await.unwrap();
+        let waiting = tokio::spawn(locks.lock("k").ttl(ms(3_000)).wait(SOON).into_future());
+        queued(&mut redis, "k", 2).await;
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(released.elapsed() < limit, "{inbox}: {:?}", released.elapsed());
+        guard.release().await.unwrap();
+        absent(&mut redis, PEERS, SOON).await;
+    }
+}
+
+/// As after a clock that went back: the counter is ahead of it.
+#[tokio::test]
+async fn waiters_are_served_as_they_came_whatever_the_clock_shows() {
+    let (server, locks, mut redis) = setup().await;
+    let (log, guard) = (server.log(), locks.lock("k").await.unwrap());
+    redis.set(FENCE, guard.fence().get() + 3_600_000_000).await.unwrap();
+    let turns: JoinSet<()> = (0..8)
+        .map(|_| {
+            let request = locks.lock("k").wait(SOON);
+            async { request.await.unwrap().release().await.unwrap() }
+        })
+        .collect();
+    queued(&mut redis, "k", 8).await;
+    guard.release().await.unwrap();
+    turns.join_all().await;
+    log.settle().await;
+    assert_eq!(grants_in_order(&log, "k").len(), 9);
+}
+
+/// As after a clock that was put forward: nobody seems to have asked lately.
+#[tokio::test]
+async fn waiters_that_seem_to_be_dead_join_the_queue_again() {
+    let (_server, locks, mut redis) = setup().await;
+    let guard = locks.lock("k").await.unwrap();
+    let waiting = [(); 5].map(|()| {
+        let request = locks.lock("k").ttl(ms(600)).wait(SOON);
+        tokio::spawn(async { request.await.unwrap().release().await.unwrap() })
+    });
+    queued(&mut redis, "k", 5).await;
+    for (token, _) in redis.hgetall(PEERS).await.unwrap() {
+        redis.hset(PEERS, token, "1 600 lock-runtime:nobody:0").await.unwrap();
+    }
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    assert!(!redis.exists("k").await.unwrap(), "somebody was alive");
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
+    assert!(released.elapsed() < ms(1_500), "{:?}", released.elapsed());
+}
+
+#[tokio::test]
+async fn turns_in_the_future_hold_nobody_up() {
+    let (_server, locks, mut redis) = setup().await;
+    for name in ["turn", "since", "others"] {
+        let guard = locks.lock("k").await.unwrap();
+        let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
+        queued(&mut redis, "k", 1).await;
+        redis.hset(PEERS, name, "9999999999999").await.unwrap();
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(released.elapsed() < ms(800), "{name}: {:?}", released.elapsed());
+
+        let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
+        queued(&mut redis, "k", 1).await;
+        redis.hset(PEERS, name, "9999999999999").await.unwrap();
+        redis.del("k").await.unwrap();
+        assert!(locks.lock("k").await.unwrap_err().is_busy());
+        assert!(guard.release().await.unwrap_err().is_lost());
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        eventually("the queue is gone", SOON, async || !redis.exists(PEERS).await.unwrap()).await;
+    }
+}

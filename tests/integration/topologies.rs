@@ -1,0 +1,4 @@
+//! What every topology has: users, passwords and TLS.
+
+mod permissions;
+mod tls;
