@@ -1,10 +1,10 @@
 //! [`Fence`]: the number by which a data store recognises and refuses late writers.
 //!
-//! A lock with an expiry cannot hold every process back. A process may be suspended between its last
-//! check of the lease and its next write; when it wakes up, another process holds the lock, and the
-//! write happens all the same. Only the data store that receives the write can prevent that. For this
-//! purpose, each grant of a lock comes with a number that is larger than those of all earlier grants
-//! of this lock, and the holder sends it along:
+//! A lock with an expiry cannot hold every process back. A process may be suspended between its
+//! last check of the lease and its next write; when it wakes up, another process holds the lock,
+//! and the write happens all the same. Only the data store that receives the write can prevent
+//! that. For this purpose, each grant of a lock comes with a number that is larger than those of
+//! all earlier grants of this lock, and the holder sends it along:
 //!
 //! ```
 //! use lock_runtime::{LockError, redis_lock};
@@ -19,14 +19,14 @@
 //!
 //! The data store has to check the following:
 //!
-//! - **A write is accepted if its fence is at least as large as the largest one accepted so far.** An
-//!   equal fence comes from the same holder, because no other grant has that number.
+//! - **A write is accepted if its fence is at least as large as the largest one accepted so far.**
+//!   An equal fence comes from the same holder, because no other grant has that number.
 //! - **The comparison and the write are one atomic step.** A separate check before the write leaves
 //!   open the gap that it should close.
 //! - **The fence is stored before the data is read**, if what is written depends on what was read.
 //!   Otherwise, a late write is accepted between the read and the write.
-//! - **Fences are compared as numbers.** Those from Redis stay below 2⁵³, so they fit in a `bigint` and
-//!   in the numbers of Lua and JavaScript.
+//! - **Fences are compared as numbers.** Those from Redis stay below 2⁵³, so they fit in a `bigint`
+//!   and in the numbers of Lua and JavaScript.
 //! - **A refused writer stops.** It has lost the lock, and a retry cannot help.
 //!
 //! # One row
@@ -37,8 +37,8 @@
 #![doc = include_str!("fence/column.sql")]
 //! ```
 //!
-//! Each write compares and replaces it. If no row is changed, the writer is late (or the row does not
-//! exist). To read the row before writing it:
+//! Each write compares and replaces it. If no row is changed, the writer is late (or the row does
+//! not exist). To read the row before writing it:
 //!
 //! ```sql
 #![doc = include_str!("fence/update.sql")]
@@ -53,9 +53,9 @@
 #![doc = include_str!("fence/gates.sql")]
 //! ```
 //!
-//! The following is the first statement of each transaction under the lock. If it returns no row, the
-//! writer is late and has to roll back. It also keeps the row locked until the transaction ends, so
-//! the transactions of an old and a new holder run one after the other.
+//! The following is the first statement of each transaction under the lock. If it returns no row,
+//! the writer is late and has to roll back. It also keeps the row locked until the transaction
+//! ends, so the transactions of an old and a new holder run one after the other.
 //!
 //! ```sql
 #![doc = include_str!("fence/pass.sql")]
@@ -72,11 +72,11 @@
 //!
 //! # Where fences do not help
 //!
-//! A request to an external service, an e-mail, a payment, a file without conditional writes: if the
-//! receiver does not compare the number, the number protects nothing. If the receiver supports
-//! idempotency keys, send one that is derived from the operation, such as `order:42:charge`, so that a
-//! repetition has no effect. Otherwise, first record, under the fence, that the operation is going to
-//! happen.
+//! A request to an external service, an e-mail, a payment, a file without conditional writes: if
+//! the receiver does not compare the number, the number protects nothing. If the receiver supports
+//! idempotency keys, send one that is derived from the operation, such as `order:42:charge`, so
+//! that a repetition has no effect. Otherwise, first record, under the fence, that the operation is
+//! going to happen.
 //!
 //! # How the numbers grow
 //!
@@ -84,16 +84,16 @@
 //! `lock-runtime:fence`, for all locks together, so gaps mean nothing.
 //!
 //! The counter may have lost numbers together with other data. Therefore, on a new connection, and
-//! when the counter is behind a number that was seen on an existing connection, the fence is at least
-//! the server's time in microseconds. The numbers keep growing, because a clock is ahead of any count
-//! of grants. With sentinels and in a cluster, each failover adds a day to that time; in a cluster,
-//! where each slot has a counter of its own, the check for failovers is repeated every tenth of a
-//! second.
+//! when the counter is behind a number that was seen on an existing connection, the fence is at
+//! least the server's time in microseconds. The numbers keep growing, because a clock is ahead of
+//! any count of grants. With sentinels and in a cluster, each failover adds a day to that time; in
+//! a cluster, where each slot has a counter of its own, the check for failovers is repeated every
+//! tenth of a second.
 //!
 //! So the time is behind the last number only if the clock was set back, or if the clock of the
-//! promoted replica is behind by more than a day. Until the clock has caught up, old holders are then
-//! accepted and new ones refused, and two grants could even have the same number. Let the clocks of
-//! servers be slewed and not stepped.
+//! promoted replica is behind by more than a day. Until the clock has caught up, old holders are
+//! then accepted and new ones refused, and two grants could even have the same number. Let the
+//! clocks of servers be slewed and not stepped.
 
 use std::fmt;
 
