@@ -17,7 +17,7 @@
 //! # async fn update_order(_: &str, _fence: i64, _: i64) -> u64 { 1 }
 //! ```
 //!
-//! The data store has to check the following:
+//! Five rules make this safe:
 //!
 //! - **A write is accepted if its fence is at least as large as the largest one accepted so far.**
 //!   An equal fence comes from the same holder, because no other grant has that number.
