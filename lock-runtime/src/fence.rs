@@ -1,10 +1,10 @@
-//! [`Fence`]: the number by which the place where data is kept turns late writers away.
+//! [`Fence`]: the number by which a data store recognises and refuses late writers.
 //!
-//! A lock with an expiry cannot hold back everybody. A process may be suspended between its last
-//! look at the lease and its next write; when it wakes up, somebody else holds the lock, and the
-//! write is made all the same. Nothing on the way can prevent that, only the place where the write
-//! arrives. For that, each grant of a lock comes with a number that is larger than those of all
-//! grants of this lock before, and the holder sends it along:
+//! A lock with an expiry cannot hold every process back. A process may be suspended between its
+//! last check of the lease and its next write; when it wakes up, another process holds the lock,
+//! and the write happens all the same. Only the data store that receives the write can prevent
+//! that. For this purpose, each grant of a lock comes with a number that is larger than those of
+//! all earlier grants of this lock, and the holder sends it along:
 //!
 //! ```
 //! use lock_runtime::{LockError, redis_lock};
@@ -17,28 +17,28 @@
 //! # async fn update_order(_: &str, _fence: i64, _: i64) -> u64 { 1 }
 //! ```
 //!
-//! What has to be checked:
+//! Five rules make this safe:
 //!
 //! - **A write is accepted if its fence is at least as large as the largest one accepted so far.**
-//!   Equal is the same holder again: nobody else has that number, so it tells who it is.
-//! - **The comparison and the write are one atomic step.** A check before the write leaves open the
-//!   gap that it should close.
-//! - **A fence is put in place before the data is read**, if what is written depends on that. Else
-//!   a late write is accepted between the reading and the writing.
-//! - **Fences are compared as numbers.** Those of Redis stay below 2⁵³, so that they fit in a
-//!   `bigint` and in the numbers of Lua and JavaScript.
-//! - **A refused writer stops.** It has lost the lock, and no repetition can help.
+//!   An equal fence comes from the same holder, because no other grant has that number.
+//! - **The comparison and the write are one atomic step.** A separate check before the write leaves
+//!   open the gap that it should close.
+//! - **The fence is stored before the data is read**, if what is written depends on what was read.
+//!   Otherwise, a late write is accepted between the read and the write.
+//! - **Fences are compared as numbers.** Those from Redis stay below 2⁵³, so they fit in a `bigint`
+//!   and in the numbers of Lua and JavaScript.
+//! - **A refused writer stops.** It has lost the lock, and a retry cannot help.
 //!
 //! # One row
 //!
-//! The fence stands next to the data. All SQL on this page is for PostgreSQL and for SQLite.
+//! The fence is a column next to the data. All SQL on this page is for PostgreSQL and for SQLite.
 //!
 //! ```sql
 #![doc = include_str!("fence/column.sql")]
 //! ```
 //!
-//! Each write compares it and replaces it. Where no row is changed, the writer is late (or there is
-//! no such row). To read the row first:
+//! Each write compares and replaces it. If no row is changed, the writer is late (or the row does
+//! not exist). To read the row before writing it:
 //!
 //! ```sql
 #![doc = include_str!("fence/update.sql")]
@@ -47,15 +47,15 @@
 //!
 //! # Many rows and tables
 //!
-//! One table has a row for each lock that protects something:
+//! A separate table has one row for each lock that protects data:
 //!
 //! ```sql
 #![doc = include_str!("fence/gates.sql")]
 //! ```
 //!
-//! This is the first statement of each transaction under the lock. Where it returns no row, the
-//! writer is late: roll back. It also keeps the row locked until the transaction ends, so that the
-//! transactions of an old and a new holder come one after the other.
+//! The following is the first statement of each transaction under the lock. If it returns no row,
+//! the writer is late and has to roll back. It also keeps the row locked until the transaction
+//! ends, so the transactions of an old and a new holder run one after the other.
 //!
 //! ```sql
 #![doc = include_str!("fence/pass.sql")]
@@ -63,30 +63,37 @@
 //!
 //! # A hash in Redis
 //!
-//! With the fence as its only argument, the script just puts it in place: do that before reading.
+//! With the fence as its only argument, the script just stores the fence; call it that way before
+//! reading.
 //!
 //! ```lua
 #![doc = include_str!("fence/check.lua")]
 //! ```
 //!
-//! # What gains nothing
+//! # Where fences do not help
 //!
-//! A request to somebody else's service, an e-mail, a payment, a file without conditional writes:
-//! where nobody compares, the number protects nothing. If the other side knows idempotency keys,
-//! send one that is made of what is to be done, such as `order:42:charge`, so that a repetition has
-//! no effect. If it does not, write down first, under the fence, that it is going to be done.
+//! A request to an external service, an e-mail, a payment, a file without conditional writes: if
+//! the receiver does not compare the number, the number protects nothing. If the receiver supports
+//! idempotency keys, send one that is derived from the operation, such as `order:42:charge`, so
+//! that a repetition has no effect. Otherwise, first record, under the fence, that the operation is
+//! going to happen.
 //!
-//! # The numbers
+//! # How the numbers grow
 //!
-//! In Redis, a fence is one more than the last. That is kept in the key `lock-runtime:fence`, for all
-//! locks together, so that gaps mean nothing. After data may have been lost, on a new connection or
-//! when the key is behind what was seen on an old one, a fence is at least the server's time in
-//! microseconds, and the numbers grow on: a clock is ahead of anything that counts grants. With
-//! sentinels and in a cluster, each failover adds a day to it; in a cluster, where each slot has a key
-//! of its own, that is looked at again every tenth of a second. So the time is behind the last number
-//! only if the clock was set back, or if a replica takes over whose clock is behind by more than a day.
-//! Then old holders are accepted and new ones refused until the clock has caught up, and two grants could
-//! even have the same number. So let clocks be slewed and not stepped.
+//! In Redis, a fence is the previous fence plus one. The last number is kept in the key
+//! `lock-runtime:fence`, for all locks together, so gaps mean nothing.
+//!
+//! The counter may have lost numbers together with other data. Therefore, on a new connection, and
+//! when the counter is behind a number that was seen on an existing connection, the fence is at
+//! least the server's time in microseconds. The numbers keep growing, because a clock is ahead of
+//! any count of grants. With sentinels and in a cluster, each failover adds a day to that time; in
+//! a cluster, where each slot has a counter of its own, the check for failovers is repeated every
+//! tenth of a second.
+//!
+//! So the time is behind the last number only if the clock was set back, or if the clock of the
+//! promoted replica is behind by more than a day. Until the clock has caught up, old holders are
+//! then accepted and new ones refused, and two grants could even have the same number. Let the
+//! clocks of servers be slewed and not stepped.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
-//! `docs/failure-modes.md`: what can go wrong, what the lock promises then, and the tests that show it.
-//! Tests name what they are about: `f01_…`, or `c071_f27_…` where they are about a case as well.
+//! Generates and checks `docs/failure-modes.md`: failures, promises, and the tests that show them.
+//!
+//! A test's name begins with the number of its failure: `f01_…`, or `c071_f27_…` with that of a case.
 
 mod rows;
 
@@ -68,13 +69,12 @@ fn ids(name: &str) -> impl Iterator<Item = u8> {
 fn table(tests: &BTreeMap<u8, Vec<(String, String)>>) -> String {
     let mut text = String::from(
         "# What can go wrong\n\n\
-         What a lock in Redis promises in each case, and the tests that show it on real servers. \
-         This page is made by `UPDATE=1 cargo test -p failure-modes` from the \
-         names of the tests.\n\n\
-         - **kept**: the lock does what is said by itself.\n\
-         - **ttl**: only the time to live ends it.\n\
-         - **fence**: only data that [compares fences](../README.md#fences) is safe.\n\
-         - **yours**: left to whoever runs the service.\n\n\
+         What a lock in Redis promises in each case, with the tests that show it on real servers. \
+         This page is generated from the names of the tests: `UPDATE=1 cargo test -p failure-modes`.\n\n\
+         - **kept**: the lock keeps the promise by itself.\n\
+         - **ttl**: only the ttl frees the lock.\n\
+         - **fence**: only a data store that [compares fences](../README.md#fences) is safe.\n\
+         - **yours**: left to the operator of the service.\n\n\
          | | what happens | what is promised | | tests |\n| --- | --- | --- | --- | --- |\n",
     );
     for Row { id, what, promise, kind } in ROWS {
