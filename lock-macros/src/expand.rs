@@ -10,7 +10,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Error, Ident, Path, ReturnType, Token, Type, TypeInfer};
 
 use crate::func::{Func, Output};
-use crate::lock::{Key, Lock};
+use crate::model::{Key, Lock};
 use crate::placeholder::Value;
 use crate::template::Part;
 use crate::times::{Time, Times, Wait};

@@ -7,7 +7,7 @@ mod duration;
 mod errors;
 mod expand;
 mod func;
-mod lock;
+mod model;
 mod placeholder;
 mod suggest;
 mod template;
@@ -18,7 +18,7 @@ use syn::parse2;
 
 use crate::args::Args;
 use crate::func::Func;
-use crate::lock::Lock;
+use crate::model::Lock;
 
 /// Runs an `async fn` under a distributed lock.
 ///
@@ -147,7 +147,7 @@ fn expand(args: TokenStream, item: &TokenStream) -> TokenStream {
         Ok(args) => args,
         Err(error) => return expand::rejected(item, error),
     };
-    match (Lock::check(&args, &func), lock::lease(&args), lock::runtime(&args)) {
+    match (Lock::check(&args, &func), model::lease(&args), model::runtime(&args)) {
         (Ok(lock), ..) => expand::locked(&lock, &func),
         (Err(error), Ok(Some(lease)), Ok(runtime)) => {
             expand::rejected(&expand::unlocked(&func, &lease, &runtime), error)

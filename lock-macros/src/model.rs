@@ -1,4 +1,4 @@
-//! One use of the attribute, with nothing left that can be wrong.
+//! The checked model of one use of the attribute.
 
 use proc_macro2::Span;
 use quote::ToTokens as _;
