@@ -9,6 +9,8 @@ mod expand;
 mod func;
 mod model;
 mod placeholder;
+#[cfg(test)]
+mod properties;
 mod suggest;
 mod template;
 mod times;

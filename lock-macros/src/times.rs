@@ -18,7 +18,7 @@ pub(crate) struct Times {
 
 pub(crate) enum Time {
     Literal(Duration),
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 pub(crate) enum Wait {
@@ -113,7 +113,7 @@ impl Time {
 
 fn time(name: &str, value: &Expr, limits: &Limits) -> Result<Time> {
     let Some(lit) = string(value, &format!("{name} = \"30s\""))? else {
-        return Ok(Time::Expr(value.clone()));
+        return Ok(Time::Expr(Box::new(value.clone())));
     };
     let text = lit.value();
     let message = match duration::parse(&text) {
@@ -152,7 +152,7 @@ fn renew(value: &Expr) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use proc_macro2::TokenStream;
-    use quote::quote;
+    use quote::{ToTokens as _, quote};
     use syn::parse2;
 
     use super::*;
@@ -187,9 +187,13 @@ mod tests {
     #[test]
     fn expressions_are_kept() {
         let times = check(quote!(ttl = TTL, wait = self.wait, max_hold = 2 * TTL)).unwrap();
-        assert!(matches!(times.ttl, Time::Expr(Expr::Path(_))));
-        assert!(matches!(times.wait, Some(Wait::Limit(Time::Expr(Expr::Field(_))))));
-        assert!(matches!(times.max_hold, Some(Time::Expr(Expr::Binary(_)))));
+        let Some(Wait::Limit(wait)) = times.wait else { panic!("no limit") };
+        let shown = |time| match time {
+            Time::Expr(expr) => expr.to_token_stream().to_string(),
+            Time::Literal(duration) => panic!("the literal {duration:?}"),
+        };
+        let times = [times.ttl, wait, times.max_hold.unwrap()];
+        assert_eq!(times.map(shown), ["TTL", "self . wait", "2 * TTL"]);
     }
 
     #[test]
