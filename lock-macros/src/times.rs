@@ -1,4 +1,4 @@
-//! How long a lock lives, is waited for and is held.
+//! The times of a lock: ttl, wait, and minimum and maximum hold.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) enum Wait {
     Forever,
 }
 
-/// The shortest duration in a literal, and what to do instead of one below it or above `MAX`.
+/// The shortest duration of a literal, and the help for durations below it or above `MAX`.
 struct Limits {
     min: Duration,
     below: &'static str,
@@ -60,7 +60,7 @@ const WAIT: Limits = Limits {
 };
 
 impl Times {
-    /// The times among the arguments, with `ttl` being one of them.
+    /// Checks the times among the arguments; `ttl` is the argument of that name.
     pub(crate) fn check(ttl: &Expr, args: &Args) -> Result<Self> {
         let renew = args.renew.as_ref().map_or(Ok(true), renew);
         let ttl = time("ttl", ttl, if let Ok(false) = renew { &TTL_NOT_RENEWED } else { &TTL });
@@ -76,7 +76,7 @@ impl Times {
         Ok(times)
     }
 
-    /// Nothing, or every pair of literals that cannot both be meant.
+    /// Reports literals that contradict each other.
     fn contradictions(&self, args: &Args) -> Result<()> {
         let ttl = self.ttl.literal();
         let max_hold = self.max_hold.as_ref().and_then(Time::literal);
