@@ -1,4 +1,4 @@
-//! The arguments of the attribute as they are written.
+//! The arguments of the attribute, as written.
 
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     pub(crate) lease: Option<Expr>,
     pub(crate) manager: Option<Expr>,
     pub(crate) runtime: Option<Expr>,
-    /// The names that are unknown or stand twice.
+    /// Errors for unknown and repeated names.
     pub(crate) wrong_names: Option<Error>,
 }
 
@@ -44,7 +44,7 @@ impl Parse for Args {
         let mut names = Vec::new();
         for Arg { name, value } in Punctuated::<Arg, Token![,]>::parse_terminated(input)? {
             let text = name.to_string();
-            // A misspelt argument is checked further, as the one that was meant.
+            // A misspelt name stands for the name it resembles, so that its value is checked, too.
             let slot = suggest::nearest(&text, &known).map(|position| &mut *slots[position].1);
             let twice = slot.is_some_and(|slot| slot.replace(value).is_some());
             let message = if !known.contains(&text.as_str()) {
@@ -91,7 +91,7 @@ impl Parse for Arg {
     }
 }
 
-/// A value without the invisible groups that it has when a macro passed it on.
+/// Strips the invisible groups around a value that a macro passed on.
 pub(crate) fn ungroup(mut value: &Expr) -> &Expr {
     while let Expr::Group(group) = value {
         value = &group.expr;
@@ -99,7 +99,9 @@ pub(crate) fn ungroup(mut value: &Expr) -> &Expr {
     value
 }
 
-/// The string literal that a value is, unless it is an expression.
+/// Returns a string literal, or `None` for an expression that is not a literal.
+///
+/// For other literals, the error suggests `example`.
 pub(crate) fn string<'a>(value: &'a Expr, example: &str) -> Result<Option<&'a LitStr>> {
     match ungroup(value) {
         Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) => Ok(Some(lit)),

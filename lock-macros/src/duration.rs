@@ -5,15 +5,15 @@ use std::time::Duration;
 use crate::errors::message;
 use crate::suggest;
 
-/// In milliseconds, and in the order in which a duration uses them.
+/// Units with their length in milliseconds, in the order in which a duration lists them.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 const SYNTAX: &str = "write whole numbers with units, as in \"500ms\", \"30s\" or \"1m30s\"";
 
-/// The duration that a text says, or what is wrong with the text.
+/// Parses a duration, or returns the message of a compile error.
 ///
-/// What is too long to count is the longest duration: every argument has a
-/// limit far below it.
+/// A duration that is too long to count becomes the longest one: the limit of every argument is far
+/// below it.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() {
         return Err(message("the duration is empty", SYNTAX));
@@ -60,7 +60,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(millis))
 }
 
-/// A duration as it is written in a literal.
+/// Formats a duration as in a literal.
 pub(crate) fn written(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();
@@ -74,7 +74,7 @@ pub(crate) fn written(duration: Duration) -> String {
     text
 }
 
-/// The longest start of `text` whose characters are all `part` of it, and the rest.
+/// Splits `text` after the longest prefix whose characters all satisfy `part`.
 fn split(text: &str, part: impl Fn(char) -> bool) -> (&str, &str) {
     let end = text.find(|c| !part(c)).unwrap_or(text.len());
     text.split_at(end)

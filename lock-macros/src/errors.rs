@@ -1,15 +1,15 @@
-//! How mistakes are told: each with a way out, and all of them at once.
+//! Compile errors: the form of their messages, and several errors at once.
 
 use std::fmt::Display;
 
 use syn::Result;
 
-/// A message in two paragraphs: what is wrong, and what to type instead.
+/// Formats a message in two paragraphs: what is wrong, and what to type instead.
 pub(crate) fn message(wrong: impl Display, help: impl Display) -> String {
     format!("{}\n\nhelp: {}", in_one_line(wrong), in_one_line(help))
 }
 
-/// The text with control characters as a literal has them: it may quote some.
+/// Escapes control characters, which a message may quote from a literal.
 fn in_one_line(text: impl Display) -> String {
     let mut line = String::new();
     for c in text.to_string().chars() {
@@ -22,7 +22,7 @@ fn in_one_line(text: impl Display) -> String {
     line
 }
 
-/// Both values, or every error.
+/// Returns both values, or all errors.
 pub(crate) fn both<A, B>(a: Result<A>, b: Result<B>) -> Result<(A, B)> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
@@ -34,7 +34,7 @@ pub(crate) fn both<A, B>(a: Result<A>, b: Result<B>) -> Result<(A, B)> {
     }
 }
 
-/// All values, or every error.
+/// Returns all values, or all errors.
 pub(crate) fn all<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
     let mut values = Ok(Vec::new());
     for result in results {

@@ -1,7 +1,7 @@
-//! From the model to tokens; the only file that quotes code.
+//! The expansion of the model to tokens; the only file that quotes code.
 //!
-//! Generated tokens have `mixed_site` spans: the body does not see the locals of
-//! the expansion, and no lint takes them for the user's.
+//! Generated tokens have `mixed_site` spans, so that the body does not see the locals of the
+//! expansion, and lints do not mistake generated code for the user's.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
@@ -10,7 +10,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Error, Ident, Path, ReturnType, Token, Type, TypeInfer};
 
 use crate::func::{Func, Output};
-use crate::lock::{Key, Lock};
+use crate::model::{Key, Lock};
 use crate::placeholder::Value;
 use crate::template::Part;
 use crate::times::{Time, Times, Wait};
@@ -24,9 +24,9 @@ use crate::times::{Time, Times, Wait};
 //     run(request, outcome(), body).await
 // }}
 //
-// The outer braces are the user's, because an item that ends in generated code gets
-// no lints, not even for never being used. The inner ones are not, because the
-// user's edition could keep temporaries of the last expression longer than `body`.
+// The outer braces are the user's, because an item that ends in generated code gets no lints, not
+// even for being unused. The inner braces are generated, because the user's edition could keep
+// temporaries of the last expression longer than `body`.
 pub(crate) fn locked(lock: &Lock, func: &Func) -> TokenStream {
     let site = Span::mixed_site();
     let Lock { lease, runtime, .. } = lock;
@@ -54,13 +54,13 @@ pub(crate) fn locked(lock: &Lock, func: &Func) -> TokenStream {
     quote_spanned!(site=> #head #braces)
 }
 
-/// An item with mistakes, kept so that what uses it shows no further errors.
+/// Appends an error to an item, which is kept so that its uses show no further errors.
 pub(crate) fn rejected(item: &TokenStream, error: Error) -> TokenStream {
     let error = error.into_compile_error();
     quote_spanned!(Span::mixed_site()=> #item #error)
 }
 
-/// The function without a lock, but with a name for the lease.
+/// Generates the function without the lock, but with the name of the lease.
 pub(crate) fn unlocked(func: &Func, lease: &Ident, runtime: &Path) -> TokenStream {
     let Func { head, body, .. } = func;
     quote_spanned! {Span::mixed_site()=>
@@ -150,10 +150,9 @@ fn time(time: &Time) -> TokenStream {
 //     #[allow()] { BODY }
 // }
 //
-// The branch that is never taken tells the type of the body, so that mismatches
-// point into the body. It mentions the parameters that the body names, so that the
-// body owns them whole: they are dropped before the release, and no assignment to
-// a field is reported as never read.
+// The dead branch gives the compiler the type of the body, so that mismatches point into the body.
+// It mentions the parameters that the body names, so that the body owns them whole: they are
+// dropped before the release, and no assignment to a field is reported as never read.
 fn body(lock: &Lock, func: &Func) -> TokenStream {
     let site = Span::mixed_site();
     let mentions = func.params().into_iter().filter(|param| func.body_names(param)).map(|param| {
@@ -161,11 +160,11 @@ fn body(lock: &Lock, func: &Func) -> TokenStream {
         quote_spanned!(site=> #(#cfgs)* let _ = &#ident;)
     });
     let body = &func.body;
-    // The braces are the user's: their edition says when temporaries are dropped.
-    // The empty `allow` keeps `unused_braces` quiet.
+    // The braces are the user's, because their edition decides when temporaries are dropped. The
+    // empty `allow` silences `unused_braces`.
     let (output, body) = match &lock.output {
         Output::Async(output) => (output, quote_spanned!(site=> #[allow()] #body)),
-        // A closure, so that `return` keeps its meaning.
+        // The closure keeps the meaning of `return`.
         Output::Boxed(output) => {
             let mut future = func.sig.output.clone();
             Infer.visit_return_type_mut(&mut future);
@@ -185,7 +184,7 @@ fn body(lock: &Lock, func: &Func) -> TokenStream {
     }
 }
 
-/// Leaves to inference what cannot stand in the body of a function: `impl Trait` and `!`.
+/// Replaces types that cannot be written in a function body, `impl Trait` and `!`, with `_`.
 struct Infer;
 
 impl VisitMut for Infer {
@@ -214,9 +213,9 @@ fn run(lock: &Lock, func: &Func) -> TokenStream {
     quote_spanned!(site=> #runtime::__private::run(request, #on_failure, body).await)
 }
 
-/// The only token that asks for an `Outcome`, so that a missing one is a single error.
+/// Generates the only call that requires `Outcome`, so that its absence is a single error.
 ///
-/// It begins and ends where the return type does, which the error then underlines.
+/// The call has the span of the return type, which the error underlines.
 fn outcome(func: &Func, runtime: &Path) -> TokenStream {
     let site = Span::mixed_site();
     let output = match &func.sig.output {

@@ -1,4 +1,4 @@
-//! The annotated function, its body left as tokens.
+//! The annotated function, with its body left as tokens.
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
@@ -12,25 +12,25 @@ use syn::{
 use crate::errors::message;
 
 pub(crate) struct Func {
-    /// Everything before the body, as it came.
+    /// Everything before the body, as written.
     pub(crate) head: TokenStream,
     pub(crate) sig: Signature,
-    /// The body with its braces.
+    /// The body, including its braces.
     pub(crate) body: Group,
 }
 
-/// What awaiting the function gives.
+/// The output of the future that the function returns.
 pub(crate) enum Output {
-    /// That of an `async fn`.
+    /// The return type of an `async fn`.
     Async(Type),
     /// The `R` of a function that returns `Pin<Box<dyn Future<Output = R>>>`.
     Boxed(Type),
 }
 
-/// A name that a parameter binds; one pattern can bind several.
+/// A name that a parameter binds; a pattern can bind several names.
 pub(crate) struct Param {
     pub(crate) ident: Ident,
-    /// The `#[cfg]` attributes of its parameter.
+    /// The `#[cfg]` attributes of the parameter.
     pub(crate) cfgs: Vec<Attribute>,
 }
 
@@ -68,7 +68,7 @@ impl Func {
         Err(Error::new(span, message("only an `async fn` can be locked", help)))
     }
 
-    /// Every name that the parameters bind, in the order of the signature.
+    /// Returns all names that the parameters bind, in the order of the signature.
     pub(crate) fn params(&self) -> Vec<Param> {
         let mut params = Vec::new();
         for input in &self.sig.inputs {
@@ -90,7 +90,7 @@ impl Func {
         params
     }
 
-    /// Whether an identifier in the body has the name of `param`.
+    /// Returns whether the body contains an identifier with the name of `param`.
     pub(crate) fn body_names(&self, param: &Param) -> bool {
         names(self.body.stream(), &param.ident.unraw())
     }
@@ -108,7 +108,7 @@ fn not_a_function() -> Error {
     Error::new(Span::call_site(), message("`#[redis_lock]` goes on an `async fn`", help))
 }
 
-/// The `R` of `Pin<Box<dyn Future<Output = R> + ...>>`.
+/// Returns the `R` of `Pin<Box<dyn Future<Output = R> + ...>>`.
 fn boxed_output(ty: &Type) -> Option<&Type> {
     let Type::TraitObject(object) = argument(argument(ty, "Pin")?, "Box")? else {
         return None;
@@ -122,7 +122,7 @@ fn boxed_output(ty: &Type) -> Option<&Type> {
     })
 }
 
-/// The `T` of `name<T>`.
+/// Returns the `T` of `name<T>`.
 fn argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let Type::Path(ty) = ty else { return None };
     match last_arguments(&ty.path, name)?.next()? {

@@ -7,8 +7,10 @@ mod duration;
 mod errors;
 mod expand;
 mod func;
-mod lock;
+mod model;
 mod placeholder;
+#[cfg(test)]
+mod properties;
 mod suggest;
 mod template;
 mod times;
@@ -18,13 +20,13 @@ use syn::parse2;
 
 use crate::args::Args;
 use crate::func::Func;
-use crate::lock::Lock;
+use crate::model::Lock;
 
 /// Runs an `async fn` under a distributed lock.
 ///
-/// The function takes the lock, runs its body and releases the lock, also after an
-/// early `return`, a `?`, a panic, or when the caller goes away. The body never
-/// runs without the lock: when it cannot be taken, the function returns an error.
+/// The function acquires the lock, runs its body and releases the lock, even after an early
+/// `return`, a `?` or a panic, and when the caller drops its future. The body never runs without
+/// the lock: if the lock cannot be acquired, the function returns an error.
 ///
 /// ```text
 /// #[redis_lock(key = "order:<id>", ttl = "30s")]
@@ -35,37 +37,36 @@ use crate::lock::Lock;
 ///
 /// # Arguments
 ///
-/// | argument | meaning | without it |
+/// | argument | meaning | default |
 /// | --- | --- | --- |
-/// | `key` | what is locked: a [template](#keys), or an expression that gives a key | required |
-/// | `ttl` | how long the lock lives if nobody renews it | required |
-/// | `wait` | how long to wait while somebody else holds it; `"0s"` tries once, `"forever"` has no limit | try once |
-/// | `renew` | `false`: the lock ends after its `ttl`, and a body that still runs is stopped | `true` |
-/// | `max_hold` | when to stop a body that is still running, and give the lock up | no limit |
-/// | `min_hold` | how long to keep the key at least, after a quick body | no limit |
-/// | `or_else` | a path or closure from the lock's error to [what the function returns](#failures) | a `Result` |
-/// | `lease` | a name for the [lease](#the-lease) in the body | not bound |
-/// | `manager` | an expression for the manager to use, such as `self.locks` | the installed one |
-/// | `crate` | the path of the runtime crate, where it has another name | `::lock_runtime` |
+/// | `key` | a template such as `"order:<id>"`, or an expression that gives a key | required |
+/// | `ttl` | how long the lease lasts without renewal: `"500ms"`, `"30s"`, `"1m30s"`, `"2h"`, or an expression of type `Duration`; 250 ms (100 ms with `renew = false`) to 24 h | required |
+/// | `wait` | how long to wait while another caller holds the lock; `"forever"` waits without limit | try once |
+/// | `renew` | whether the lease is renewed while the body runs | `true` |
+/// | `max_hold` | how long the lock is held at most; then the body is stopped | no limit |
+/// | `min_hold` | how long the key is kept at least, even after a quick body; at most the ttl | none |
+/// | `or_else` | a path or closure that turns the `LockError` into the function's return value | the return type's own conversion |
+/// | `lease` | a name for the live lease in the body: `fence()`, `remaining()`, `is_lost()`, `lost()` | none |
+/// | `manager` | the `LockManager` to use, such as `self.locks` | the installed one |
+/// | `crate` | the path of `lock_runtime` if it has another name | `::lock_runtime` |
 ///
 /// # Keys
 ///
-/// `<id>` in a template stands for a parameter, `<order.id>` or `<pair.0>` for a
-/// field of one, `<self.shard>` for a field of the receiver. Names that a pattern
-/// binds, as in `Path(id): Path<u64>`, are parameters too. `<n:04>` and `<n:x>` are
-/// formatted as `{:04}` and `{:x}` would be; without a format, the value must be
-/// `Display`. `<<` and `>>` are literal, and so are braces: they mark the hash tag
-/// of a key in Redis Cluster.
+/// In a template, `<id>` stands for a parameter, `<order.id>` or `<pair.0>` for a field of a
+/// parameter, and `<self.shard>` for a field of the receiver. Names that a pattern binds, as in
+/// `Path(id): Path<u64>`, are parameters, too. `<n:04>` and `<n:x>` format the value like `{:04}`
+/// and `{:x}`; without a format, the value must implement `Display`. `<<` and `>>` are literal
+/// angle brackets. Braces are literal, too: they mark the hash tag of a key in Redis Cluster.
 ///
 /// ```text
 /// #[redis_lock(key = "{tenant:<tenant>}:slot:<day:02>:<self.shard>", ttl = "5s")]
 /// async fn book(&self, tenant: &str, day: u8) -> Result<(), AppError> { ... }
 /// ```
 ///
-/// Values are escaped (`:`, `{`, `}`, `%` and control characters), so that two lists
-/// of arguments never give the same key; `<path:raw>` is not. For the same reason,
-/// something that is escaped in values, such as `:`, has to stand between two of
-/// them. An empty value is an error. For other keys, `key` takes an expression:
+/// Values are escaped (`:`, `{`, `}`, `%` and control characters), so that different lists of
+/// arguments never give the same key; `<path:raw>` is inserted without escaping. For the same
+/// reason, two values need a `:`, a brace or a control character between them. An empty value is an
+/// error. For keys that no template can describe, `key` takes an expression:
 ///
 /// ```text
 /// #[redis_lock(key = format!("report:{}", day.iso_week()), ttl = "5s")]
@@ -74,21 +75,24 @@ use crate::lock::Lock;
 ///
 /// # Durations
 ///
-/// A literal has whole numbers with the units `h`, `m`, `s` and `ms`, from large to
-/// small, and is at most a day: `"500ms"`, `"30s"`, `"1m30s"`. The shortest `ttl` is
-/// `"250ms"`, or `"100ms"` with `renew = false`. An expression has the type
-/// [`Duration`](std::time::Duration).
+/// A literal consists of whole numbers with the units `h`, `m`, `s` and `ms`, from large to small,
+/// and is at most a day: `"500ms"`, `"30s"`, `"1m30s"`. The shortest `ttl` is `"250ms"`, or
+/// `"100ms"` with `renew = false`. An expression has the type [`Duration`](std::time::Duration).
 ///
 /// ```text
 /// #[redis_lock(key = "import", ttl = LEASE, wait = self.patience, max_hold = "10m")]
 /// async fn import(&self) -> Result<(), AppError> { ... }
 /// ```
 ///
+/// With `wait = "0s"`, the function tries once, as it does without `wait`. With `renew = false`,
+/// the lock ends after its `ttl`, and a body that is still running is stopped.
+///
 /// # Failures
 ///
-/// A function that returns a `Result`, under any alias, reports a lock that it could
-/// not take, or lost, through the `From` conversion of its error type. For anything
-/// else, `or_else` says what is returned:
+/// A function that returns a `Result`, under any alias, reports a lock that it could not acquire,
+/// or that it lost, through the `From<LockError>` conversion of its error type. With the features
+/// `axum` and `actix-web` of the runtime, a function can return their responses, too. For any other
+/// type, `or_else` gives the value to return:
 ///
 /// ```text
 /// #[redis_lock(key = "cleanup", ttl = "30s", or_else = |_| Cleaned::ByAnother)]
@@ -97,8 +101,8 @@ use crate::lock::Lock;
 ///
 /// # The lease
 ///
-/// `lease = held` binds a handle of the lock in the body: the time that remains, and
-/// whether it was lost.
+/// `lease = held` binds a handle to the lease in the body, for example to check whether the lease
+/// was lost:
 ///
 /// ```text
 /// #[redis_lock(key = "stock:<sku>", ttl = "5s", lease = held)]
@@ -109,27 +113,26 @@ use crate::lock::Lock;
 ///
 /// # Other attributes
 ///
-/// Attributes expand from the top, and the lowest one is the outermost at run time.
-/// `#[redis_lock]` needs the function as it is written:
+/// Attributes expand from top to bottom, and the lowest attribute is outermost at run time.
+/// `#[redis_lock]` needs the function as written. It goes
 ///
-/// - above an attribute that takes `async` away, such as `#[tokio::test]`;
-/// - below a route attribute, such as `#[post("/orders")]`, or above it;
-/// - below `#[async_trait]`, on the methods of the implementation. A parameter that
-///   is a pattern cannot be named by the key there.
+/// - above an attribute that removes `async`, such as `#[tokio::test]`;
+/// - below or above a route attribute, such as `#[post("/orders")]`;
+/// - below `#[async_trait]`, on the methods of the implementation. There, the key cannot name a
+///   parameter that is a pattern.
 ///
-/// With `#[tracing::instrument]` above it, the span covers the body only; below it,
-/// the span also covers waiting and releasing.
+/// If `#[tracing::instrument]` stands above `#[redis_lock]`, its span covers only the body; if it
+/// stands below, the span also covers waiting and releasing.
 ///
 /// # Limits
 ///
-/// - Parameters that the body names are dropped before the release. Those that it
-///   never names, such as `_permit`, live until the function returns.
-/// - A function that calls itself with the same key meets its own lock, which is an
-///   error at once.
-/// - `or_else` is evaluated after the parameters were moved into the body: it can use
-///   those that are `Copy` or that the body does not name.
-/// - A type has one key when it has one text: `"01"` and `"1"` are two strings, and
-///   two locks.
+/// - Parameters that the body names are dropped before the release. Parameters that it never names,
+///   such as `_permit`, live until the function returns.
+/// - A function that calls itself with the same key finds its own lock held, which is an error at
+///   once.
+/// - `or_else` is evaluated after the parameters were moved into the body: it can use parameters
+///   that are `Copy` or that the body does not name.
+/// - Values are compared as text: `"01"` and `"1"` are two different strings, and two locks.
 #[proc_macro_attribute]
 pub fn redis_lock(
     args: proc_macro::TokenStream,
@@ -147,7 +150,7 @@ fn expand(args: TokenStream, item: &TokenStream) -> TokenStream {
         Ok(args) => args,
         Err(error) => return expand::rejected(item, error),
     };
-    match (Lock::check(&args, &func), lock::lease(&args), lock::runtime(&args)) {
+    match (Lock::check(&args, &func), model::lease(&args), model::runtime(&args)) {
         (Ok(lock), ..) => expand::locked(&lock, &func),
         (Err(error), Ok(Some(lease)), Ok(runtime)) => {
             expand::rejected(&expand::unlocked(&func, &lease, &runtime), error)

@@ -7,20 +7,20 @@ use syn::{Ident, Index, Member};
 use crate::errors::message;
 use crate::suggest;
 
-/// A parameter, or a field of one, that becomes a part of the key.
+/// A parameter, or a field of a parameter, that becomes a part of the key.
 pub(crate) struct Value {
-    /// As it stands in the template, without the format.
+    /// The parameter or field as written in the template, without the format.
     pub(crate) name: String,
-    /// The parameter's own identifier, moved to the template.
+    /// The identifier of the parameter, with the location of the template.
     pub(crate) param: Ident,
     pub(crate) fields: Vec<Member>,
-    /// What `{:...}` has after its colon.
+    /// The text after the colon of `{:...}`.
     pub(crate) format: String,
-    /// Whether it goes into the key as it is, not escaped.
+    /// Whether the value goes into the key without escaping.
     pub(crate) raw: bool,
 }
 
-/// The value that the content of a placeholder names, or what is wrong with it.
+/// Parses the content of a placeholder, or returns the message of a compile error.
 pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value, String> {
     if content.trim().is_empty() {
         let help = "write the name of a parameter, as in `<id>`; `<<` and `>>` are literal";
@@ -69,7 +69,7 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
             ));
         }
     };
-    // It resolves like the user's own parameter, even if a macro wrote the attribute.
+    // It resolves as the parameter does, even if a macro wrote the attribute.
     let mut param = param.clone();
     param.set_span(span.resolved_at(param.span()));
     Ok(Value { name: path.to_owned(), param, fields, format: format.to_owned(), raw })
@@ -83,22 +83,22 @@ fn is_name(text: &str) -> bool {
 
 fn member(name: &str, span: Span) -> Option<Member> {
     if let Ok(index) = name.parse() {
-        // Not with a sign or with zeros in front.
+        // A sign or leading zeros would parse, but are not part of an index.
         return (u32::to_string(&index) == name).then_some(Member::Unnamed(Index { index, span }));
     }
     if !is_name(name) || matches!(name, "self" | "Self" | "super" | "crate" | "_") {
         return None;
     }
-    // Keywords are names of fields too, when raw.
+    // Raw identifiers allow fields that are named like keywords.
     let mut ident: Ident = syn::parse_str(&format!("r#{name}")).ok()?;
     ident.set_span(span);
     Some(Member::Named(ident))
 }
 
-/// Whether `{:format}` keeps different values different: sign, `#`, zeros in front, and type.
+/// Returns whether `{:format}` keeps different values different: sign, `#`, leading zeros, type.
 ///
-/// A precision cuts values off, and a width without `0` pads them with spaces, which can make two of
-/// them one. Alignment has the marks of a placeholder, `<` and `>`.
+/// A precision truncates values, and a width without `0` pads them with spaces; both can make
+/// different values equal. Alignment uses `<` and `>`, the delimiters of placeholders.
 fn is_format(format: &str) -> bool {
     let rest = format.strip_prefix('+').unwrap_or(format);
     let rest = rest.strip_prefix('#').unwrap_or(rest);
@@ -115,13 +115,13 @@ mod tests {
 
     use super::*;
 
-    /// The placeholder, with `self`, `id`, `order`, `pair` and `r#type` as parameters.
+    /// Parses a placeholder, with `self`, `id`, `order`, `pair` and `r#type` as parameters.
     fn parse(content: &str) -> Result<Value, String> {
         let names = ["self", "id", "order", "pair", "r#type"];
         super::parse(content, &names.map(|name| format_ident!("{name}")), Span::call_site())
     }
 
-    /// The name and the expression of a placeholder.
+    /// Returns the name and the expression of a placeholder.
     fn place(content: &str) -> (String, String) {
         let value = parse(content).unwrap();
         let fields = value.fields.iter().map(|field| format!(".{}", field.to_token_stream()));

@@ -1,6 +1,6 @@
-//! The known name nearest to a wrong one.
+//! Suggestions for misspelt names.
 
-/// Help for a wrong name: which one was probably meant, and which there are.
+/// Formats the help for a wrong name: the name that was probably meant, and all known names.
 pub(crate) fn names<T: AsRef<str>>(
     wrong: &str,
     known: &[T],
@@ -19,7 +19,8 @@ pub(crate) fn names<T: AsRef<str>>(
     }
 }
 
-/// The position of the most similar name, unless more than a third of the wrong one differs.
+/// Returns the position of the name most similar to `wrong`, unless more than a third of `wrong`
+/// differs.
 pub(crate) fn nearest<T: AsRef<str>>(wrong: &str, known: &[T]) -> Option<usize> {
     let limit = wrong.chars().count() / 3;
     let distances = known.iter().map(|name| distance(wrong, name.as_ref()));
@@ -27,11 +28,11 @@ pub(crate) fn nearest<T: AsRef<str>>(wrong: &str, known: &[T]) -> Option<usize> 
     (distance <= limit).then_some(position)
 }
 
-/// How many letters to add, remove, replace or swap with the next; case is ignored.
+/// Counts the letters to add, remove, replace or swap with the next letter, ignoring case.
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.to_lowercase().chars().collect();
     let to: Vec<char> = to.to_lowercase().chars().collect();
-    // costs[i][j]: from the first i letters to the first j.
+    // costs[i][j] is the distance from the first i letters to the first j.
     let mut costs = vec![vec![0; to.len() + 1]; from.len() + 1];
     for i in 0..=from.len() {
         for j in 0..=to.len() {

@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Value(Value),
 }
 
-/// The parts of a template whose placeholders may name `params`.
+/// Parses a template whose placeholders may name `params`.
 pub(crate) fn parse(lit: &LitStr, params: &[Ident]) -> syn::Result<Vec<Part>> {
     let template = lit.value();
     let error = |Mistake(range, message)| Error::new(span_in(lit, range), message);
@@ -38,15 +38,15 @@ pub(crate) fn parse(lit: &LitStr, params: &[Ident]) -> syn::Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// A range of the template, and what is wrong with it.
+/// A range of the template, and the message of the compile error for it.
 #[derive(Debug)]
 struct Mistake(Range<usize>, String);
 
-/// The place of a part of the template; the whole literal where that cannot be told.
+/// Returns the span of a range of the template, or of the whole literal if that is not known.
 fn span_in(lit: &LitStr, range: Range<usize>) -> Span {
     let written = lit.token().to_string();
     match written.split_once(&lit.value()) {
-        // Without escapes, the value stands between the quotes as it is.
+        // A literal without escapes has its value, unchanged, between the quotes.
         Some((open, close)) if open.ends_with('"') && close.starts_with('"') => {
             let range = open.len() + range.start..open.len() + range.end;
             lit.token().subspan(range).unwrap_or_else(|| lit.span())
@@ -57,7 +57,7 @@ fn span_in(lit: &LitStr, range: Range<usize>) -> Span {
 
 enum Piece {
     Text(String),
-    /// Where its content stands.
+    /// The range of its content.
     Placeholder(Range<usize>),
 }
 
@@ -99,7 +99,7 @@ fn split(template: &str) -> Result<Vec<Piece>, Mistake> {
     Ok(pieces)
 }
 
-/// Parameters in braces, as `format!` takes them, that the key does not use otherwise.
+/// Finds parameters in braces, as in `format!`, that the key does not use otherwise.
 fn braced_params(template: &str, parts: &[Part], params: &[Ident]) -> Vec<Mistake> {
     let used = |name: &Ident| {
         let is_it =
@@ -118,11 +118,12 @@ fn braced_params(template: &str, parts: &[Part], params: &[Ident]) -> Vec<Mistak
     braced.collect()
 }
 
-/// Values with nothing between them that escaping keeps out of values.
+/// Finds neighbouring values without a separator between them: a character that values only contain
+/// escaped.
 ///
-/// Two different lists of arguments could then give the same key: with
-/// `<a>-<b>`, `"1-2"` and `"3"` would be `"1"` and `"2-3"`. The `%` of an escape
-/// is no help: `<a>%<b>` has the same fault.
+/// Different lists of arguments could then give the same key: with `<a>-<b>`, the values `"1-2"`
+/// and `"3"` give the same key as `"1"` and `"2-3"`. `%` is not a separator, because it begins every
+/// escape.
 fn unseparated(template: &str, parts: &[Part]) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for i in 0..parts.len() {
@@ -152,13 +153,13 @@ mod tests {
 
     use super::*;
 
-    /// The parts with `id`, `order`, `pair` and `r#type` as parameters.
+    /// Parses a template, with `id`, `order`, `pair` and `r#type` as parameters.
     fn parts(template: &str) -> syn::Result<Vec<Part>> {
         let names = ["id", "order", "pair", "r#type"];
         parse(&parse_quote!(#template), &names.map(|name| format_ident!("{name}")))
     }
 
-    /// The texts, and the names of placeholders in their marks.
+    /// Returns the texts, and the names of the placeholders in angle brackets.
     fn shown(template: &str) -> Vec<String> {
         let show = |part| match part {
             Part::Text(text) => text,

@@ -1,4 +1,4 @@
-//! How long a lock lives, is waited for and is held.
+//! The times of a lock: ttl, wait, and minimum and maximum hold.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Times {
 
 pub(crate) enum Time {
     Literal(Duration),
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 pub(crate) enum Wait {
@@ -26,7 +26,7 @@ pub(crate) enum Wait {
     Forever,
 }
 
-/// The shortest duration in a literal, and what to do instead of one below it or above `MAX`.
+/// The shortest duration of a literal, and the help for durations below it or above `MAX`.
 struct Limits {
     min: Duration,
     below: &'static str,
@@ -60,7 +60,7 @@ const WAIT: Limits = Limits {
 };
 
 impl Times {
-    /// The times among the arguments, with `ttl` being one of them.
+    /// Checks the times among the arguments; `ttl` is the argument of that name.
     pub(crate) fn check(ttl: &Expr, args: &Args) -> Result<Self> {
         let renew = args.renew.as_ref().map_or(Ok(true), renew);
         let ttl = time("ttl", ttl, if let Ok(false) = renew { &TTL_NOT_RENEWED } else { &TTL });
@@ -76,7 +76,7 @@ impl Times {
         Ok(times)
     }
 
-    /// Nothing, or every pair of literals that cannot both be meant.
+    /// Reports literals that contradict each other.
     fn contradictions(&self, args: &Args) -> Result<()> {
         let ttl = self.ttl.literal();
         let max_hold = self.max_hold.as_ref().and_then(Time::literal);
@@ -113,7 +113,7 @@ impl Time {
 
 fn time(name: &str, value: &Expr, limits: &Limits) -> Result<Time> {
     let Some(lit) = string(value, &format!("{name} = \"30s\""))? else {
-        return Ok(Time::Expr(value.clone()));
+        return Ok(Time::Expr(Box::new(value.clone())));
     };
     let text = lit.value();
     let message = match duration::parse(&text) {
@@ -152,7 +152,7 @@ fn renew(value: &Expr) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use proc_macro2::TokenStream;
-    use quote::quote;
+    use quote::{ToTokens as _, quote};
     use syn::parse2;
 
     use super::*;
@@ -187,9 +187,13 @@ mod tests {
     #[test]
     fn expressions_are_kept() {
         let times = check(quote!(ttl = TTL, wait = self.wait, max_hold = 2 * TTL)).unwrap();
-        assert!(matches!(times.ttl, Time::Expr(Expr::Path(_))));
-        assert!(matches!(times.wait, Some(Wait::Limit(Time::Expr(Expr::Field(_))))));
-        assert!(matches!(times.max_hold, Some(Time::Expr(Expr::Binary(_)))));
+        let Some(Wait::Limit(wait)) = times.wait else { panic!("no limit") };
+        let shown = |time| match time {
+            Time::Expr(expr) => expr.to_token_stream().to_string(),
+            Time::Literal(duration) => panic!("the literal {duration:?}"),
+        };
+        let times = [times.ttl, wait, times.max_hold.unwrap()];
+        assert_eq!(times.map(shown), ["TTL", "self . wait", "2 * TTL"]);
     }
 
     #[test]

@@ -9,16 +9,11 @@ use lock_runtime::{Fence, store};
 #[path = "../../lock-runtime/src/store/redis/answer.rs"]
 mod answer;
 
-#[path = "../../lock-macros/src/args.rs"]
-mod args;
-
-#[path = "../../lock-macros/src/duration.rs"]
-mod duration;
-
 #[path = "../../lock-macros/src/errors.rs"]
 mod errors;
 
 #[path = "../../lock-macros/src/placeholder.rs"]
+#[allow(dead_code, reason = "fields and formats are for generated code")]
 mod placeholder;
 
 #[path = "../../lock-macros/src/suggest.rs"]
@@ -26,11 +21,6 @@ mod suggest;
 
 #[path = "../../lock-macros/src/template.rs"]
 mod template;
-
-#[path = "../../lock-macros/src/times.rs"]
-#[allow(dead_code, reason = "the ttl is looked at, and nothing but literals")]
-#[allow(clippy::large_enum_variant, reason = "spans are larger with their locations")]
-mod times;
 
 #[path = "../../lock-runtime/src/store/redis/waiter.rs"]
 #[allow(dead_code, reason = "waiters get answers only, no messages")]

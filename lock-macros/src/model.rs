@@ -1,4 +1,4 @@
-//! One use of the attribute, with nothing left that can be wrong.
+//! The checked model of one use of the attribute.
 
 use proc_macro2::Span;
 use quote::ToTokens as _;
@@ -65,7 +65,7 @@ impl Lock {
     }
 }
 
-/// An argument that is not there: told at the attribute.
+/// Reports a missing argument at the attribute.
 fn missing(wrong: &str, help: &str) -> Error {
     Error::new(Span::call_site(), message(wrong, help))
 }
@@ -79,19 +79,19 @@ fn key(value: &Expr, func: &Func) -> Result<Key> {
     Ok(Key::Template(lit.clone(), parts))
 }
 
-/// The name of the lease in the body.
+/// Returns the name of the lease in the body.
 pub(crate) fn lease(args: &Args) -> Result<Option<Ident>> {
     let Some(value) = &args.lease else {
         return Ok(None);
     };
-    // Keywords, such as `self`, are no names for syn.
+    // syn does not parse keywords, such as `self`, as identifiers.
     parse2(value.to_token_stream()).map(Some).map_err(|_| {
         let help = "write `lease = held`, and use it in the body as in `held.is_lost()`";
         Error::new_spanned(value, message("`lease` must be a name", help))
     })
 }
 
-/// The path of the runtime crate.
+/// Returns the path of the runtime crate.
 pub(crate) fn runtime(args: &Args) -> Result<Path> {
     match args.runtime.as_ref().map(ungroup) {
         None => Ok(parse_quote_spanned!(Span::mixed_site()=> ::lock_runtime)),
