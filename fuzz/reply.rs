@@ -2,6 +2,5 @@
 //! Any bytes as a reply of Redis.
 
 use libfuzzer_sys::fuzz_target;
-use properties::check;
 
-fuzz_target!(|bytes: &[u8]| check::reply(bytes));
+fuzz_target!(|bytes: &[u8]| properties::reply(bytes));

@@ -42,8 +42,20 @@ pub mod __private;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::store::redis::reply::{Acquisition, NodeEpoch, read as read_reply};
+    pub use crate::store::redis::reply::{Acquisition, NodeEpoch};
     pub use crate::sync::Jitter;
+
+    /// Reads the reply of a script that acquires a lock.
+    pub fn read_acquisition(reply: &redis::Value) -> Result<Acquisition, crate::store::StoreError> {
+        Ok(Acquisition::read(reply)?)
+    }
+
+    /// Reads the reply of a script that renews or releases a lock.
+    pub fn read_owned(
+        reply: &redis::Value,
+    ) -> Result<crate::store::Owned, crate::store::StoreError> {
+        Ok(crate::store::redis::reply::owned(reply)?)
+    }
 
     pub mod lease {
         pub use crate::lease::state::{Action, Event, LeaseState, Terms, validity};

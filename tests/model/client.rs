@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use crate::Fence;
+use lock_runtime::Fence;
+use lock_runtime::internals::Jitter;
+use lock_runtime::internals::lease::{Action, Event, LeaseState, Terms, validity};
+use lock_runtime::internals::waiter::{self, Queued, Waiter};
+
 use crate::bugs::Bug;
-use crate::lease::{Action, Event, LeaseState, Terms, validity};
 use crate::reference::{Answer, Message, Question, Token};
-use crate::waiter::{self, Queued, Waiter};
 
 /// Time passes in steps of this length.
 pub(crate) const TICK: Duration = Duration::from_micros(TICK_US);
@@ -159,7 +161,7 @@ impl Client {
     /// Whether it is time for it to do something.
     pub(crate) fn is_due(&self, tick: u64) -> bool {
         match &self.phase {
-            Phase::Pausing(waiter) => waiter.ask_at() <= at(tick),
+            Phase::Pausing(waiter) => waiter.poll_at() <= at(tick),
             Phase::Holding { lease, .. } => lease.next_tick().is_some_and(|next| next <= at(tick)),
             Phase::Idle | Phase::Asking(..) | Phase::Crashed => false,
         }
@@ -169,11 +171,11 @@ impl Client {
         self.attempts -= 1;
         let wait = habits.wait[usize::from(self.name)];
         let wait_until = wait.map(|wait| at(tick) + wait);
-        self.ask(Waiter::new(habits.ttl, wait_until, true, at(tick), 0), tick, habits);
+        self.ask(Waiter::new(habits.ttl, wait_until, true, at(tick), Jitter::new(0)), tick, habits);
     }
 
     fn ask(&mut self, waiter: Waiter, tick: u64, habits: &Habits) {
-        let waits = waiter.waits(at(tick));
+        let waits = waiter.may_queue(at(tick));
         let question = Question {
             token: self.token(),
             ttl: habits.ttl_ms(),
@@ -233,7 +235,7 @@ impl Client {
         match &mut self.phase {
             Phase::Asking(..) => self.end(tick, habits),
             Phase::Pausing(waiter) => {
-                waiter.told(waiter::Message::Lost, at(tick));
+                waiter.receive(waiter::Message::Lost, at(tick));
             }
             Phase::Holding { lease, .. } if lease.renewal_in_flight() => {
                 lease.step(Event::RenewalFailed, at(tick));
@@ -314,7 +316,7 @@ impl Client {
                     }
                     Message::Free(ms) => waiter::Message::Free(Duration::from_millis(ms)),
                 };
-                let told = waiter.told(told, at(tick));
+                let told = waiter.receive(told, at(tick));
                 if let (Some((sent, _)), Message::Held(fence)) = (told, message) {
                     self.granted(sent, fence, flushes, tick, habits);
                 }

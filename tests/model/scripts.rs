@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use harness::Server as Redis;
+use lock_runtime::internals::scripts;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Script};
 
@@ -19,23 +20,11 @@ const START: u64 = 4_102_444_800_000_000;
 /// What clients hold that do not queue; longer than what is told of a holder.
 const FOREIGN: &str = "a-value-that-is-longer-than-the-sixty-four-bytes-of-it-that-are-told";
 
-macro_rules! lua {
-    ($file:literal) => {
-        include_str!(concat!("../../lock-runtime/src/store/redis/lua/", $file, ".lua"))
-    };
-}
-
 static HISTORY: LazyLock<Script> = LazyLock::new(|| {
     let code = include_str!("histories.lua")
-        .replace(
-            " ACQUIRE\n",
-            concat!(lua!("look"), lua!("grant"), lua!("acquire"), lua!("queue"), lua!("join")),
-        )
-        .replace(
-            " RELEASE\n",
-            concat!(lua!("look"), lua!("release"), lua!("grant"), lua!("queue"), lua!("hand_over")),
-        )
-        .replace(" RENEW\n", concat!(lua!("look"), lua!("renew")));
+        .replace(" ACQUIRE\n", scripts::ACQUIRE)
+        .replace(" RELEASE\n", scripts::RELEASE)
+        .replace(" RENEW\n", scripts::RENEW);
     Script::new(&code)
 });
 

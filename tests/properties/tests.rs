@@ -1,10 +1,8 @@
-//! The properties, for inputs that proptest makes: mostly of what means something to the parsers.
+//! The properties, for inputs that proptest makes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-
-use properties::check;
 
 /// More cases than proptest's default, and as many as `PROPTEST_CASES` says if that is more.
 fn config() -> ProptestConfig {
@@ -68,14 +66,14 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn other_values_have_another_key(texts in texts(), values in values()) {
+    fn different_values_have_different_keys(texts in texts(), values in values()) {
         let texts: Vec<_> = texts.iter().map(String::as_str).collect();
         let values: Vec<_> = values.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-        check::escaping(&texts, &values);
+        properties::escaping(&texts, &values);
     }
 
     #[test]
-    fn replies_are_what_the_scripts_say_or_errors(bytes in reply()) {
-        check::reply(&bytes);
+    fn reads_replies_of_scripts_and_rejects_others(bytes in reply()) {
+        properties::reply(&bytes);
     }
 }

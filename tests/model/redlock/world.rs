@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use lock_runtime::internals::quorum::{Action, Event, Round};
 use stateright::{Model, Property};
-
-use crate::round::{Action, Event, Round};
 
 const NODES: usize = 3;
 /// What the servers have counted before: each its own locks.

@@ -78,12 +78,6 @@ impl Acquisition {
     }
 }
 
-/// Reads the reply of a script that acquires a lock, if it is one.
-#[cfg(feature = "internals")]
-pub fn read(reply: &Value) -> Option<Acquisition> {
-    Acquisition::read(reply).ok()
-}
-
 /// Reads the reply of a script that renews, releases or confirms a lock.
 pub(crate) fn owned(reply: &Value) -> Result<Owned, ClientError> {
     match reply {

@@ -1,15 +1,14 @@
-//! Replies of Redis to the scripts.
+//! Replies to the scripts.
 
 use std::time::{Duration, Instant};
 
+use lock_runtime::internals::waiter::Waiter;
+use lock_runtime::internals::{Acquisition, Jitter, NodeEpoch, read_acquisition, read_owned};
+use lock_runtime::store::{Owned, StoreError};
 use redis::Value;
 
-use crate::answer::{Answer, Told, owned};
-use crate::store::{Owned, StoreError};
-use crate::waiter::Waiter;
-
-/// Checks that a reply is taken for what the scripts say that it is, and that everything else
-/// leaves open whether they did anything.
+/// Checks that a reply is read as the script means it, and that any other reply leaves open whether the
+/// script ran.
 ///
 /// # Panics
 ///
@@ -22,21 +21,21 @@ pub fn reply(bytes: &[u8]) {
 }
 
 fn acquire(reply: &Value) {
-    let answer = Answer::read(reply);
+    let acquisition = read_acquisition(reply);
     let parts = match reply {
         Value::Array(parts) => parts.as_slice(),
         _ => &[],
     };
-    match &answer {
-        Ok(Answer::Granted(fence, None)) => {
+    match &acquisition {
+        Ok(Acquisition::Granted(fence, None)) => {
             assert_eq!(*reply, Value::Int((*fence).into()), "granted");
         }
-        Ok(Answer::Granted(fence, Some(epoch))) => {
+        Ok(Acquisition::Granted(fence, Some(epoch))) => {
             let [number, Value::BulkString(text)] = parts else { panic!("granted: {reply:?}") };
             assert_eq!(*number, Value::Int((*fence).into()));
-            assert_eq!(told(text), Some(*epoch));
+            assert_eq!(node_epoch(text), Some(*epoch));
         }
-        Ok(Answer::Queued(queued)) => {
+        Ok(Acquisition::Queued(queued)) => {
             let &[Value::Int(pause), Value::Int(free_in), Value::Int(fence)] = parts else {
                 panic!("queued: {reply:?}");
             };
@@ -44,11 +43,12 @@ fn acquire(reply: &Value) {
             assert_eq!(queued.free_in, ms(free_in));
             assert_eq!(i64::from(queued.last_fence), fence);
             let now = Instant::now();
-            let mut waiter = Waiter::new(Duration::from_secs(30), None, true, now, u8::MAX);
+            let jitter = Jitter::new(u64::MAX);
+            let mut waiter = Waiter::new(Duration::from_secs(30), None, true, now, jitter);
             waiter.queued(now, *queued, now);
-            assert!(waiter.ask_at() >= now);
+            assert!(waiter.poll_at() >= now);
         }
-        Ok(Answer::Busy { holder, free_in }) => {
+        Ok(Acquisition::Busy { holder, free_in }) => {
             let [before, Value::Int(millis)] = parts else { panic!("busy: {reply:?}") };
             assert_eq!(*free_in, ms(*millis));
             match before {
@@ -59,29 +59,29 @@ fn acquire(reply: &Value) {
                 other => panic!("busy by {other:?}"),
             }
         }
-        Ok(Answer::NotALock { kind }) => {
+        Ok(Acquisition::NotALock { kind }) => {
             assert_eq!(parts, [Value::SimpleString(kind.clone())], "not a lock");
         }
         Err(error) => {
             unexpected(error);
-            let answers = match (reply, parts) {
+            let is_valid = match (reply, parts) {
                 (Value::Int(fence), _) => *fence >= 0,
                 (_, [Value::Int(pause), Value::Int(_), Value::Int(fence)]) => {
                     *pause >= 0 && *fence >= 0
                 }
                 (_, [Value::Int(fence), Value::BulkString(text)]) => {
-                    *fence >= 0 && told(text).is_some()
+                    *fence >= 0 && node_epoch(text).is_some()
                 }
                 (_, [Value::Nil | Value::BulkString(_), Value::Int(_)]) => true,
                 (_, parts) => matches!(parts, [Value::SimpleString(_)]),
             };
-            assert!(!answers, "{reply:?} is an answer");
+            assert!(!is_valid, "{reply:?} is a valid reply");
         }
     }
 }
 
 fn renew_or_release(reply: &Value) {
-    match (owned(reply), reply) {
+    match (read_owned(reply), reply) {
         (Ok(Owned::Yes), Value::Int(1)) | (Ok(Owned::No), Value::Int(0)) => {}
         (Ok(owned), _) => panic!("{owned:?} for {reply:?}"),
         (Err(error), _) => {
@@ -91,23 +91,23 @@ fn renew_or_release(reply: &Value) {
     }
 }
 
-/// The script may have run.
+/// Checks that the script may have run.
 fn unexpected(error: &StoreError) {
     assert!(error.may_have_run(), "{error}");
-    assert!(error.to_string().starts_with("the server answered "), "{error}");
+    assert!(error.to_string().starts_with("unexpected reply from the server: "), "{error}");
 }
 
 /// An epoch and a time: two numbers.
-fn told(text: &[u8]) -> Option<Told> {
+fn node_epoch(text: &[u8]) -> Option<NodeEpoch> {
     let numbers: Option<Vec<u64>> = text
         .split(|byte| *byte == b' ')
         .map(|word| str::from_utf8(word).ok()?.parse().ok())
         .collect();
     let [epoch, at] = numbers?[..] else { return None };
-    Some(Told { epoch, at })
+    Some(NodeEpoch { epoch, at })
 }
 
-/// Milliseconds; none where they are negative.
+/// Milliseconds; `None` where they are negative.
 fn ms(millis: i64) -> Option<Duration> {
     (millis >= 0).then(|| Duration::from_millis(millis.unsigned_abs()))
 }
