@@ -32,7 +32,7 @@ impl Jitter {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         let [high, low, ..] = self.0.to_be_bytes();
-        limit * u32::from(u16::from_be_bytes([high, low])) / u32::from(u16::MAX)
+        limit.saturating_mul(u32::from(u16::from_be_bytes([high, low]))) / u32::from(u16::MAX)
     }
 }
 
