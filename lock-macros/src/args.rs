@@ -71,8 +71,8 @@ impl Parse for Arg {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         if !input.peek(Ident::peek_any) {
             return Err(input.error(message(
-                "expected the name of an argument",
-                "every argument has a name, as in `key = \"order:<id>\"`",
+                "expected an argument name",
+                "arguments are named, as in `key = \"order:<id>\"`",
             )));
         }
         let name = input.call(Ident::parse_any)?;
@@ -84,7 +84,8 @@ impl Parse for Arg {
         }
         let value = input.parse()?;
         if !input.is_empty() && !input.peek(Token![,]) {
-            let help = "arguments are separated by commas, values are expressions";
+            let help =
+                "separate arguments with commas, as in `key = \"order:<id>\", ttl = \"30s\"`";
             return Err(input.error(message("expected `,`", help)));
         }
         Ok(Self { name, value })
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn an_argument_needs_a_name_and_a_value() {
         for (tokens, wrong) in [
-            (quote!("order:<id>"), "expected the name of an argument"),
+            (quote!("order:<id>"), "expected an argument name"),
             (quote!(key), "argument `key` has no value"),
             (quote!(key: "a"), "argument `key` has no value"),
             (quote!(key("a")), "argument `key` has no value"),

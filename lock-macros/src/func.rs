@@ -64,7 +64,7 @@ impl Func {
         }
         let span = self.sig.constness.map_or(self.sig.fn_token.span, |token| token.span);
         let help = "write `async fn`; \
-                    if another attribute took `async` away, put `#[redis_lock]` above it";
+                    if another attribute removes `async`, put `#[redis_lock]` above it";
         Err(Error::new(span, message("only an `async fn` can be locked", help)))
     }
 
@@ -104,8 +104,11 @@ fn signature(input: ParseStream<'_>) -> Result<Signature> {
 }
 
 fn not_a_function() -> Error {
-    let help = "put it on each function that has to hold the lock";
-    Error::new(Span::call_site(), message("`#[redis_lock]` goes on an `async fn`", help))
+    let help = "put it on each function that must hold the lock";
+    Error::new(
+        Span::call_site(),
+        message("`#[redis_lock]` can only be applied to an `async fn`", help),
+    )
 }
 
 /// Returns the `R` of `Pin<Box<dyn Future<Output = R> + ...>>`.
@@ -225,7 +228,11 @@ mod tests {
             quote!(),
         ] {
             let text = item.to_string();
-            assert_eq!(wrong(Func::parse(item)), "`#[redis_lock]` goes on an `async fn`", "{text}");
+            assert_eq!(
+                wrong(Func::parse(item)),
+                "`#[redis_lock]` can only be applied to an `async fn`",
+                "{text}"
+            );
         }
     }
 

@@ -33,20 +33,20 @@ impl Lock {
             (Some(key), None) => both(
                 self::key(key, func),
                 Err(missing(
-                    "argument `ttl` is required, because a lock without it would never expire",
-                    "write how long it lives if nobody renews it, as in `ttl = \"30s\"`",
+                    "argument `ttl` is required: without it, the lock would never expire",
+                    "say how long the lease lasts without renewal, as in `ttl = \"30s\"`",
                 )),
             ),
             (None, Some(ttl)) => both(
                 Err(missing(
                     "argument `key` is required",
-                    "write what is locked, as in `key = \"order:<id>\"`",
+                    "say what to lock, as in `key = \"order:<id>\"`",
                 )),
                 Times::check(ttl, args),
             ),
             (None, None) => Err(missing(
                 "argument `key` is required",
-                "write what is locked and for how long, as in `key = \"order:<id>\", ttl = \"30s\"`",
+                "say what to lock and for how long, as in `key = \"order:<id>\", ttl = \"30s\"`",
             )),
         };
         let lease = lease(args);
@@ -86,7 +86,7 @@ pub(crate) fn lease(args: &Args) -> Result<Option<Ident>> {
     };
     // syn does not parse keywords, such as `self`, as identifiers.
     parse2(value.to_token_stream()).map(Some).map_err(|_| {
-        let help = "write `lease = held`, and use it in the body as in `held.is_lost()`";
+        let help = "write `lease = held`, and use `held` in the body, as in `held.is_lost()`";
         Error::new_spanned(value, message("`lease` must be a name", help))
     })
 }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn c033_a_key_and_a_ttl_are_required() {
-        let no_ttl = "argument `ttl` is required, because a lock without it would never expire";
+        let no_ttl = "argument `ttl` is required: without it, the lock would never expire";
         assert_eq!(wrong(quote!()), ["argument `key` is required"]);
         assert_eq!(wrong(quote!(ttl = "5s")), ["argument `key` is required"]);
         assert_eq!(wrong(quote!(key = "a")), [no_ttl]);
@@ -173,7 +173,7 @@ mod tests {
                 "unknown argument `kye`",
                 "unknown argument `retries`",
                 "no parameter named `idd`",
-                "the duration `5` has no unit",
+                "duration `5` has no unit",
                 "expected a string, found `3`",
                 "`renew` must be `true` or `false`",
                 "`lease` must be a name",

@@ -23,13 +23,13 @@ pub(crate) struct Value {
 /// Parses the content of a placeholder, or returns the message of a compile error.
 pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value, String> {
     if content.trim().is_empty() {
-        let help = "write the name of a parameter, as in `<id>`; `<<` and `>>` are literal";
-        return Err(message("`<>` names nothing", help));
+        let help = "name a parameter, as in `<id>`; `<<` and `>>` are literal angle brackets";
+        return Err(message("placeholder `<>` is empty", help));
     }
     if content.contains(char::is_whitespace) {
         let closed_up: String = content.split_whitespace().collect();
         return Err(message(
-            format_args!("whitespace in the placeholder `<{content}>`"),
+            format_args!("whitespace in placeholder `<{content}>`"),
             format_args!("write `<{closed_up}>`"),
         ));
     }
@@ -44,8 +44,8 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
     let is_path = format.is_some_and(|format| format.starts_with(':'));
     let (true, Some(fields)) = (is_name(root) && !is_path, fields) else {
         return Err(message(
-            format_args!("`<{content}>` is neither a parameter nor a field of one"),
-            "write it like `<id>`, `<order.id>` or `<pair.0>`, or give `key` an expression",
+            format_args!("`<{content}>` is neither a parameter nor a field of a parameter"),
+            "write it like `<id>`, `<order.id>` or `<pair.0>`, or use an expression as the `key`",
         ));
     };
     let Some(param) = params.iter().find(|param| param.unraw() == root) else {
@@ -63,9 +63,9 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
         }
         Some(format) => {
             return Err(message(
-                format_args!("`{format}` is not a format of `<{path}>`"),
-                "write zeros in front like `<n:04>`, hexadecimal digits like `<n:x>`; \
-                 there is no alignment, and `<n:raw>` is not escaped",
+                format_args!("unsupported format `{format}` for `<{path}>`"),
+                "write `<n:04>` for leading zeros, `<n:x>` for hexadecimal digits, or `<n:raw>` for \
+                 no escaping; alignment is not supported",
             ));
         }
     };
@@ -167,7 +167,7 @@ mod tests {
         for format in
             ["4", "8.3", ".2", "04d", "s", "^8", "8$", ".", ".*", "{", "*^4", "raw:04", "-1", "٣"]
         {
-            let expected = format!("`{format}` is not a format of `<id>`");
+            let expected = format!("unsupported format `{format}` for `<id>`");
             assert_eq!(wrong(&format!("id:{format}")), expected);
         }
         assert_eq!(wrong("id:"), "`<id:>` has an empty format");
@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_placeholder_is_no_expression() {
-        let expected = |content| format!("`<{content}>` is neither a parameter nor a field of one");
+        let expected =
+            |content| format!("`<{content}>` is neither a parameter nor a field of a parameter");
         for content in
             ["Shop::MAX", "id()", "order.id()", "id+1", "5", "&id", "r#type", ".id", "order..id"]
         {
@@ -201,12 +202,12 @@ mod tests {
     fn whitespace_is_closed_up_in_the_help() {
         let error = parse(" order . id ").err().unwrap();
         assert!(error.ends_with("write `<order.id>`"), "{error}");
-        assert_eq!(wrong("\u{a0}id"), "whitespace in the placeholder `<\u{a0}id>`");
+        assert_eq!(wrong("\u{a0}id"), "whitespace in placeholder `<\u{a0}id>`");
     }
 
     #[test]
     fn a_placeholder_is_not_empty() {
-        assert_eq!(wrong(""), "`<>` names nothing");
-        assert_eq!(wrong(" \n"), "`<>` names nothing");
+        assert_eq!(wrong(""), "placeholder `<>` is empty");
+        assert_eq!(wrong(" \n"), "placeholder `<>` is empty");
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn parse(lit: &LitStr, params: &[Ident]) -> syn::Result<Vec<Part>> {
     let template = lit.value();
     let error = |Mistake(range, message)| Error::new(span_in(lit, range), message);
     if template.is_empty() {
-        let message = message("the key is empty", "write what is locked, as in \"order:<id>\"");
+        let message = message("the key is empty", "say what to lock, as in \"order:<id>\"");
         return Err(error(Mistake(0..0, message)));
     }
     let parts = split(&template).map_err(error)?.into_iter().map(|piece| match piece {
@@ -75,7 +75,7 @@ fn split(template: &str) -> Result<Vec<Piece>, Mistake> {
             continue;
         }
         let Some(inner) = marked.strip_prefix('<') else {
-            let message = message("`>` closes nothing", "write `>>` for a literal `>`");
+            let message = message("unmatched `>`", "write `>>` for a literal `>`");
             return Err(Mistake(mark..mark + 1, message));
         };
         match inner.split_once('>') {
@@ -87,8 +87,8 @@ fn split(template: &str) -> Result<Vec<Piece>, Mistake> {
                 rest = after;
             }
             _ => {
-                let help = "write `<id>` for a placeholder, `<<` for a literal `<`";
-                return Err(Mistake(mark..mark + 1, message("`<` is not closed", help)));
+                let help = "write `<id>` for a placeholder, or `<<` for a literal `<`";
+                return Err(Mistake(mark..mark + 1, message("unclosed `<`", help)));
             }
         }
     }
@@ -110,9 +110,8 @@ fn braced_params(template: &str, parts: &[Part], params: &[Ident]) -> Vec<Mistak
     let braced = names.filter_map(|name| {
         let start = template.find(&format!("{{{name}}}"))?;
         let range = start..start + name.to_string().len() + 2;
-        let wrong = format_args!("`{{{name}}}` is literal text");
-        let help =
-            format_args!("write `<{name}>`, or `{{<{name}>}}` for a hash tag of Redis Cluster");
+        let wrong = format_args!("`{{{name}}}` is literal text, not a placeholder");
+        let help = format_args!("write `<{name}>`, or `{{<{name}>}}` for a Redis Cluster hash tag");
         Some(Mistake(range, message(wrong, help)))
     });
     braced.collect()
@@ -191,20 +190,20 @@ mod tests {
 
     #[test]
     fn c028_marks_come_in_pairs() {
-        assert_eq!(wrong("é<"), ["`<` is not closed"]);
-        assert_eq!(wrong("<id"), ["`<` is not closed"]);
-        assert_eq!(wrong("<id<id>"), ["`<` is not closed"]);
-        assert_eq!(wrong("<日<<"), ["`<` is not closed"]);
-        assert_eq!(wrong("id>"), ["`>` closes nothing"]);
-        assert_eq!(wrong("<id>>>>"), ["`>` closes nothing"]);
-        assert_eq!(wrong("a:<>"), ["`<>` names nothing"]);
+        assert_eq!(wrong("é<"), ["unclosed `<`"]);
+        assert_eq!(wrong("<id"), ["unclosed `<`"]);
+        assert_eq!(wrong("<id<id>"), ["unclosed `<`"]);
+        assert_eq!(wrong("<日<<"), ["unclosed `<`"]);
+        assert_eq!(wrong("id>"), ["unmatched `>`"]);
+        assert_eq!(wrong("<id>>>>"), ["unmatched `>`"]);
+        assert_eq!(wrong("a:<>"), ["placeholder `<>` is empty"]);
         assert_eq!(wrong(""), ["the key is empty"]);
     }
 
     #[test]
     fn a_parameter_in_braces_is_probably_a_placeholder() {
-        assert_eq!(wrong("order:{id}"), ["`{id}` is literal text"]);
-        assert_eq!(wrong("{type}:<id>"), ["`{type}` is literal text"]);
+        assert_eq!(wrong("order:{id}"), ["`{id}` is literal text, not a placeholder"]);
+        assert_eq!(wrong("{type}:<id>"), ["`{type}` is literal text, not a placeholder"]);
         assert_eq!(shown("{order}:<order.id>").len(), 2);
         assert_eq!(shown("{<id>}"), ["{", "<id>", "}"]);
         assert_eq!(shown("{idd}{order.id}"), ["{idd}{order.id}"]);

@@ -37,25 +37,25 @@ const MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 const TTL: Limits = Limits {
     min: Duration::from_millis(250),
-    below: "a shorter lease leaves no time to renew it; with `renew = false`, `100ms` is enough",
-    above: "the lease is renewed while the body runs, so that a short one, as in \"30s\", is enough",
+    below: "a shorter lease leaves no time for renewal; with `renew = false`, `100ms` is enough",
+    above: "write a short `ttl`, such as \"30s\": the lease is renewed while the body runs",
 };
 
 const TTL_NOT_RENEWED: Limits = Limits {
     min: Duration::from_millis(100),
-    below: "a shorter lease could end before the answer of the server has come",
-    ..TTL
+    below: "a shorter lease could end before the reply of the server arrives",
+    above: "remove `renew = false`, so that a short `ttl`, such as \"30s\", is renewed",
 };
 
 const HOLD: Limits = Limits {
     min: Duration::from_millis(1),
-    below: "leave it out, or write a longer one",
-    above: "leave it out, or give an expression of type `Duration`",
+    below: "remove it, or write a longer duration",
+    above: "remove it, or use an expression of type `Duration`",
 };
 
 const WAIT: Limits = Limits {
     min: Duration::ZERO,
-    above: "write `wait = \"forever\"` to wait without a limit",
+    above: "write `wait = \"forever\"` to wait without limit",
     ..HOLD
 };
 
@@ -91,8 +91,9 @@ impl Times {
         };
         let never_reached = match (max_hold, ttl) {
             (Some(max_hold), Some(ttl)) if !self.renew && max_hold >= ttl => {
-                let wrong = "`max_hold` is never reached, because the lock ends after its `ttl`";
-                let help = "leave it out, or remove `renew = false`";
+                let wrong =
+                    "`max_hold` is never reached: without renewal, the lock ends after its `ttl`";
+                let help = "remove `max_hold` or `renew = false`";
                 Err(Error::new_spanned(&args.max_hold, message(wrong, help)))
             }
             _ => Ok(()),
@@ -253,7 +254,7 @@ mod tests {
         );
         assert_eq!(
             wrong(quote!(ttl = "5s", renew = false, max_hold = "5s")),
-            ["`max_hold` is never reached, because the lock ends after its `ttl`"]
+            ["`max_hold` is never reached: without renewal, the lock ends after its `ttl`"]
         );
         assert!(check(quote!(ttl = "5s", max_hold = "5s", min_hold = "5s")).is_ok());
         assert!(check(quote!(ttl = "5s", renew = false, max_hold = "4999ms")).is_ok());
