@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn c034_units_are_milliseconds_to_hours() {
+    fn parses_units_from_milliseconds_to_hours() {
         assert_eq!(millis("500ms"), 500);
         assert_eq!(millis("30s"), 30_000);
         assert_eq!(millis("5m"), 300_000);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn c034_other_texts_are_refused_with_a_reason() {
+    fn refuses_other_texts_with_a_reason() {
         for (text, wrong) in [
             ("", "the duration is empty"),
             ("30", "duration `30` has no unit"),
@@ -126,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_advised_where_they_fit() {
+    fn suggests_seconds_if_that_makes_the_text_valid() {
         assert!(parse("1m30").unwrap_err().ends_with("write \"1m30s\" if you mean seconds"));
         assert!(parse("1s30").unwrap_err().ends_with(SYNTAX));
     }
 
     #[test]
-    fn c034_a_unit_in_the_wrong_case_is_suggested() {
+    fn suggests_a_unit_written_in_the_wrong_case() {
         assert!(parse("1M").unwrap_err().contains("did you mean `m`?"));
         assert!(parse("1Ms").unwrap_err().contains("did you mean `ms`?"));
     }
 
     #[test]
-    fn c028_a_digit_that_is_not_ascii_is_refused() {
+    fn refuses_digits_and_units_that_are_not_ascii() {
         let error = parse("٣s").unwrap_err();
         assert!(error.starts_with("unexpected `٣`"), "{error}");
         let error = parse("3µs").unwrap_err();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn c036_what_cannot_be_counted_is_the_longest_duration() {
+    fn saturates_durations_too_long_to_count() {
         let longest = Duration::from_millis(u64::MAX);
         assert_eq!(parse("9223372036854775807s"), Ok(longest));
         assert_eq!(parse("99999999999999999999s"), Ok(longest));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_written_as_it_is_read() {
+    fn writes_durations_as_parsed() {
         for text in ["100ms", "24h", "1m30s", "1h2m3s4ms"] {
             assert_eq!(written(parse(text).unwrap()), text);
         }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_a_template_and_the_rest_an_expression() {
+    fn takes_a_string_for_a_template_and_the_rest_for_expressions() {
         let key = |args| check(args).unwrap().key;
         assert!(
             matches!(key(quote!(key = "a:<id>", ttl = "5s")), Key::Template(_, parts) if parts.len() == 2)
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn c033_a_key_and_a_ttl_are_required() {
+    fn requires_a_key_and_a_ttl() {
         let no_ttl = "argument `ttl` is required: without it, the lock would never expire";
         assert_eq!(wrong(quote!()), ["argument `key` is required"]);
         assert_eq!(wrong(quote!(ttl = "5s")), ["argument `key` is required"]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_a_name() {
+    fn requires_a_name_as_lease() {
         let lease = |args| check(args).unwrap().lease.unwrap().to_string();
         assert_eq!(lease(quote!(key = "a", ttl = "5s", lease = held)), "held");
         assert_eq!(lease(quote!(key = "a", ttl = "5s", lease = r#type)), "r#type");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn c023_the_runtime_is_a_path() {
+    fn requires_a_path_as_runtime() {
         let runtime = |args| check(args).unwrap().runtime.to_token_stream().to_string();
         assert_eq!(runtime(quote!(key = "a", ttl = "5s")), ":: lock_runtime");
         assert_eq!(runtime(quote!(key = "a", ttl = "5s", crate = crate::locks)), "crate :: locks");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_reported() {
+    fn reports_every_mistake_at_once() {
         let args = quote! {
             kye = "a:<idd>", ttl = "5", wait = 3, lease = 5, crate = 6, renew = 7, retries = 8
         };

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_is_a_parameter_or_a_field_of_one() {
+    fn parses_parameters_and_their_fields() {
         for (content, expression) in [
             ("id", "id"),
             ("order.id", "order.r#id"),
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn c027_keywords_are_names_without_a_prefix() {
+    fn parses_keywords_without_a_raw_prefix() {
         assert_eq!(place("type"), ("type".to_owned(), "r#type".to_owned()));
         assert_eq!(place("order.type"), ("order.type".to_owned(), "order.r#type".to_owned()));
     }
 
     #[test]
-    fn formats_are_kept() {
+    fn keeps_formats_that_keep_values_different() {
         for format in ["04", "x", "X", "#x", "#010b", "o", "?", "+", "E"] {
             let value = parse(&format!("order.id:{format}")).unwrap();
             assert_eq!((value.name.as_str(), value.format.as_str()), ("order.id", format));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn other_formats_are_refused() {
+    fn refuses_other_formats() {
         for format in
             ["4", "8.3", ".2", "04d", "s", "^8", "8$", ".", ".*", "{", "*^4", "raw:04", "-1", "٣"]
         {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn c029_a_placeholder_names_a_parameter() {
+    fn suggests_parameters_for_an_unknown_name() {
         let error = parse("idd").err().unwrap();
         assert!(error.starts_with("no parameter named `idd`"), "{error}");
         assert!(error.contains("did you mean `<id>`?"), "{error}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_is_no_expression() {
+    fn refuses_expressions_in_placeholders() {
         let expected =
             |content| format!("`<{content}>` is neither a parameter nor a field of a parameter");
         for content in
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_is_closed_up_in_the_help() {
+    fn suggests_a_placeholder_without_its_whitespace() {
         let error = parse(" order . id ").err().unwrap();
         assert!(error.ends_with("write `<order.id>`"), "{error}");
         assert_eq!(wrong("\u{a0}id"), "whitespace in placeholder `<\u{a0}id>`");
     }
 
     #[test]
-    fn a_placeholder_is_not_empty() {
+    fn refuses_an_empty_placeholder() {
         assert_eq!(wrong(""), "placeholder `<>` is empty");
         assert_eq!(wrong(" \n"), "placeholder `<>` is empty");
     }

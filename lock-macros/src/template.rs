@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn text_and_placeholders_alternate() {
+    fn splits_texts_and_placeholders() {
         assert_eq!(shown("order:<id>:<pair.0:04>"), ["order:", "<id>", ":", "<pair.0>"]);
         assert_eq!(shown("<type>:x"), ["<type>", ":x"]);
         assert_eq!(wrong("<a>:<id>:<b>"), ["no parameter named `a`", "no parameter named `b`"]);
     }
 
     #[test]
-    fn c031_other_marks_are_literal() {
+    fn keeps_other_characters_literal() {
         let literal = "{tenant}:100%\\ \"quoted\" é日本 {} $";
         assert_eq!(shown(literal), [literal]);
         assert_eq!(shown("<<id>>"), ["<id>"]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn c028_marks_come_in_pairs() {
+    fn refuses_unpaired_angle_brackets() {
         assert_eq!(wrong("é<"), ["unclosed `<`"]);
         assert_eq!(wrong("<id"), ["unclosed `<`"]);
         assert_eq!(wrong("<id<id>"), ["unclosed `<`"]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_in_braces_is_probably_a_placeholder() {
+    fn refuses_a_parameter_in_braces_unless_used_otherwise() {
         assert_eq!(wrong("order:{id}"), ["`{id}` is literal text, not a placeholder"]);
         assert_eq!(wrong("{type}:<id>"), ["`{type}` is literal text, not a placeholder"]);
         assert_eq!(shown("{order}:<order.id>").len(), 2);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn c030_values_are_separated_by_what_is_escaped_in_them() {
+    fn requires_an_escaped_character_between_values() {
         for between in [":", "{", "}", "-:-", "\n"] {
             assert_eq!(shown(&format!("<id>{between}<order>")).len(), 3, "{between:?}");
         }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_count_bytes_of_the_template() {
+    fn counts_ranges_in_bytes_of_the_template() {
         let placeholders = |template| {
             let pieces = split(template).unwrap().into_iter();
             let of_placeholder = |piece| match piece {

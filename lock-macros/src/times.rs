@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_durations() {
+    fn parses_literals_as_durations() {
         let times = check(quote! {
             ttl = "30s", wait = "2s", renew = true, max_hold = "5m", min_hold = "500ms"
         });
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_kept() {
+    fn keeps_expressions_as_written() {
         let times = check(quote!(ttl = TTL, wait = self.wait, max_hold = 2 * TTL)).unwrap();
         let Some(Wait::Limit(wait)) = times.wait else { panic!("no limit") };
         let shown = |time| match time {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_wait_can_be_zero_or_forever() {
+    fn accepts_zero_and_forever_only_for_a_wait() {
         let times = check(quote!(ttl = "5s", wait = "0s")).unwrap();
         assert!(matches!(&times.wait, Some(Wait::Limit(limit)) if millis(limit) == 0));
         let times = check(quote!(ttl = "5s", wait = "forever")).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn c037_a_ttl_leaves_time_for_renewal() {
+    fn refuses_a_ttl_too_short_to_renew() {
         assert!(check(quote!(ttl = "250ms")).is_ok());
         assert!(check(quote!(ttl = "100ms", renew = false)).is_ok());
         assert_eq!(wrong(quote!(ttl = "249ms")), ["`ttl` must be at least `250ms`"]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn c036_no_literal_is_longer_than_a_day() {
+    fn refuses_literals_longer_than_a_day() {
         assert!(check(quote!(ttl = "24h", wait = "24h", max_hold = "24h")).is_ok());
         assert_eq!(wrong(quote!(ttl = "24h1ms")), ["`ttl` must be at most `24h`"]);
         assert_eq!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_of_another_kind_are_refused() {
+    fn refuses_literals_of_another_kind() {
         assert_eq!(
             wrong(quote!(ttl = 30, wait = true, renew = "false", max_hold = 1.5)),
             [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_cannot_contradict_each_other() {
+    fn refuses_literals_that_contradict_each_other() {
         assert_eq!(
             wrong(quote!(ttl = "5s", max_hold = "6s", min_hold = "7s")),
             ["`min_hold` is longer than `ttl`", "`min_hold` is longer than `max_hold`"]
