@@ -125,9 +125,8 @@ mod tests {
     #[test]
     fn takes_a_string_for_a_template_and_the_rest_for_expressions() {
         let key = |args| check(args).unwrap().key;
-        assert!(
-            matches!(key(quote!(key = "a:<id>", ttl = "5s")), Key::Template(_, parts) if parts.len() == 2)
-        );
+        let template = key(quote!(key = "a:<id>", ttl = "5s"));
+        assert!(matches!(template, Key::Template(_, parts) if parts.len() == 2));
         assert!(matches!(key(quote!(key = format!("a"), ttl = "5s")), Key::Expr(Expr::Macro(_))));
     }
 

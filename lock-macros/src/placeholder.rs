@@ -64,8 +64,8 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
         Some(format) => {
             return Err(message(
                 format_args!("unsupported format `{format}` for `<{path}>`"),
-                "write `<n:04>` for leading zeros, `<n:x>` for hexadecimal digits, or `<n:raw>` for \
-                 no escaping; alignment is not supported",
+                "write `<n:04>` for leading zeros, `<n:x>` for hexadecimal digits, or `<n:raw>` \
+                 for no escaping; alignment is not supported",
             ));
         }
     };

@@ -117,12 +117,11 @@ fn braced_params(template: &str, parts: &[Part], params: &[Ident]) -> Vec<Mistak
     braced.collect()
 }
 
-/// Finds neighbouring values without a separator between them: a character that values only contain
-/// escaped.
+/// Finds neighbouring values that have no separator between them.
 ///
-/// Different lists of arguments could then give the same key: with `<a>-<b>`, the values `"1-2"`
-/// and `"3"` give the same key as `"1"` and `"2-3"`. `%` is not a separator, because it begins every
-/// escape.
+/// A separator is a character that values contain only escaped. Without a separator, different
+/// lists of arguments could give the same key: with `<a>-<b>`, the values `"1-2"` and `"3"` give
+/// the same key as `"1"` and `"2-3"`. `%` is not a separator, because it begins every escape.
 fn unseparated(template: &str, parts: &[Part]) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for i in 0..parts.len() {
