@@ -71,8 +71,8 @@ impl Parse for Arg {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         if !input.peek(Ident::peek_any) {
             return Err(input.error(message(
-                "expected the name of an argument",
-                "every argument has a name, as in `key = \"order:<id>\"`",
+                "expected an argument name",
+                "arguments are named, as in `key = \"order:<id>\"`",
             )));
         }
         let name = input.call(Ident::parse_any)?;
@@ -84,7 +84,8 @@ impl Parse for Arg {
         }
         let value = input.parse()?;
         if !input.is_empty() && !input.peek(Token![,]) {
-            let help = "arguments are separated by commas, values are expressions";
+            let help =
+                "separate arguments with commas, as in `key = \"order:<id>\", ttl = \"30s\"`";
             return Err(input.error(message("expected `,`", help)));
         }
         Ok(Self { name, value })
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_kept_as_they_are_written() {
+    fn keeps_values_as_written() {
         let args: Args =
             parse2(quote!(ttl = 2 * MINUTE, crate = ::locks, or_else = |_| 0,)).unwrap();
         assert!(args.wrong_names.is_none());
@@ -139,12 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn no_arguments_are_no_syntax_error() {
+    fn parses_an_empty_list_of_arguments() {
         assert!(parse2::<Args>(quote!()).is_ok_and(|args| args.key.is_none()));
     }
 
     #[test]
-    fn every_wrong_name_is_reported() {
+    fn reports_every_unknown_or_repeated_name() {
         let args: Args = parse2(quote!(key = "a", tll = "1s", key = "b", retries = 3)).unwrap();
         assert_eq!(
             first_lines(args.wrong_names.unwrap()),
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn c032_a_misspelt_argument_stands_for_the_one_that_was_meant() {
+    fn takes_a_misspelt_argument_for_the_nearest_name() {
         let args: Args = parse2(quote!(key = "a", tll = "30s")).unwrap();
         assert!(args.ttl.is_some());
         let message = args.wrong_names.unwrap().to_string();
@@ -166,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_needs_a_name_and_a_value() {
+    fn refuses_arguments_without_a_name_or_a_value() {
         for (tokens, wrong) in [
-            (quote!("order:<id>"), "expected the name of an argument"),
+            (quote!("order:<id>"), "expected an argument name"),
             (quote!(key), "argument `key` has no value"),
             (quote!(key: "a"), "argument `key` has no value"),
             (quote!(key("a")), "argument `key` has no value"),

@@ -26,20 +26,20 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         let (unit, after) = split(after, char::is_alphabetic);
         match (number, unit, after.chars().next()) {
             (_, "", Some(c)) => {
-                let wrong = format_args!("unexpected `{c}` in the duration `{text}`");
+                let wrong = format_args!("unexpected `{c}` in duration `{text}`");
                 return Err(message(wrong, SYNTAX));
             }
             (_, "", None) => {
-                let wrong = format_args!("the duration `{text}` has no unit");
+                let wrong = format_args!("duration `{text}` has no unit");
                 let seconds = format!("{text}s");
                 let help = match parse(&seconds) {
-                    Ok(_) => format!("write \"{seconds}\" if seconds are meant"),
+                    Ok(_) => format!("write \"{seconds}\" if you mean seconds"),
                     Err(_) => SYNTAX.to_owned(),
                 };
                 return Err(message(wrong, help));
             }
             ("", _, _) => {
-                let wrong = format_args!("the unit `{unit}` has no number before it");
+                let wrong = format_args!("unit `{unit}` has no number before it");
                 return Err(message(wrong, SYNTAX));
             }
             _ => {}
@@ -49,8 +49,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             return Err(message(format!("`{unit}` is not a unit of time"), help));
         };
         if position < next_unit {
-            let wrong = format!("the unit `{unit}` is not smaller than the one before it");
-            return Err(message(wrong, SYNTAX));
+            let wrong = format!("unit `{unit}` must be smaller than the unit before it");
+            return Err(message(
+                wrong,
+                "write each unit once, from large to small, as in \"1m30s\"",
+            ));
         }
         let number = number.parse().unwrap_or(u64::MAX);
         millis = millis.saturating_add(number.saturating_mul(UNITS[position].1));
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn c034_units_are_milliseconds_to_hours() {
+    fn parses_units_from_milliseconds_to_hours() {
         assert_eq!(millis("500ms"), 500);
         assert_eq!(millis("30s"), 30_000);
         assert_eq!(millis("5m"), 300_000);
@@ -101,21 +104,21 @@ mod tests {
     }
 
     #[test]
-    fn c034_other_texts_are_refused_with_a_reason() {
+    fn refuses_other_texts_with_a_reason() {
         for (text, wrong) in [
             ("", "the duration is empty"),
-            ("30", "the duration `30` has no unit"),
-            ("1m30", "the duration `1m30` has no unit"),
-            ("s", "the unit `s` has no number before it"),
+            ("30", "duration `30` has no unit"),
+            ("1m30", "duration `1m30` has no unit"),
+            ("s", "unit `s` has no number before it"),
             ("5sm", "`sm` is not a unit of time"),
             ("1M", "`M` is not a unit of time"),
-            ("5 m s", "unexpected ` ` in the duration `5 m s`"),
-            ("30s ", "unexpected ` ` in the duration `30s `"),
-            ("-5s", "unexpected `-` in the duration `-5s`"),
-            ("1.5s", "unexpected `.` in the duration `1.5s`"),
-            ("1_000ms", "unexpected `_` in the duration `1_000ms`"),
-            ("30s1m", "the unit `m` is not smaller than the one before it"),
-            ("1s1s", "the unit `s` is not smaller than the one before it"),
+            ("5 m s", "unexpected ` ` in duration `5 m s`"),
+            ("30s ", "unexpected ` ` in duration `30s `"),
+            ("-5s", "unexpected `-` in duration `-5s`"),
+            ("1.5s", "unexpected `.` in duration `1.5s`"),
+            ("1_000ms", "unexpected `_` in duration `1_000ms`"),
+            ("30s1m", "unit `m` must be smaller than the unit before it"),
+            ("1s1s", "unit `s` must be smaller than the unit before it"),
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.lines().next(), Some(wrong), "{text:?}");
@@ -123,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_advised_where_they_fit() {
-        assert!(parse("1m30").unwrap_err().ends_with("write \"1m30s\" if seconds are meant"));
+    fn suggests_seconds_if_that_makes_the_text_valid() {
+        assert!(parse("1m30").unwrap_err().ends_with("write \"1m30s\" if you mean seconds"));
         assert!(parse("1s30").unwrap_err().ends_with(SYNTAX));
     }
 
     #[test]
-    fn c034_a_unit_in_the_wrong_case_is_suggested() {
+    fn suggests_a_unit_written_in_the_wrong_case() {
         assert!(parse("1M").unwrap_err().contains("did you mean `m`?"));
         assert!(parse("1Ms").unwrap_err().contains("did you mean `ms`?"));
     }
 
     #[test]
-    fn c028_a_digit_that_is_not_ascii_is_refused() {
+    fn refuses_digits_and_units_that_are_not_ascii() {
         let error = parse("٣s").unwrap_err();
         assert!(error.starts_with("unexpected `٣`"), "{error}");
         let error = parse("3µs").unwrap_err();
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn c036_what_cannot_be_counted_is_the_longest_duration() {
+    fn saturates_durations_too_long_to_count() {
         let longest = Duration::from_millis(u64::MAX);
         assert_eq!(parse("9223372036854775807s"), Ok(longest));
         assert_eq!(parse("99999999999999999999s"), Ok(longest));
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_written_as_it_is_read() {
+    fn writes_durations_as_parsed() {
         for text in ["100ms", "24h", "1m30s", "1h2m3s4ms"] {
             assert_eq!(written(parse(text).unwrap()), text);
         }

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_stays_in_one_line() {
+    fn escapes_control_characters_in_quotations() {
         assert_eq!(
             message("no `a\n`", "write `\0\u{85}é`"),
             "no `a\\n`\n\nhelp: write `\\u{0}\\u{85}é`"
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn both_values_or_every_error() {
+    fn returns_both_values_or_all_errors() {
         assert_eq!(both(Ok(1), Ok('b')).unwrap(), (1, 'b'));
         assert_eq!(texts(both(error("a"), Ok('b')).unwrap_err()), ["a"]);
         assert_eq!(texts(both(Ok('a'), error("b")).unwrap_err()), ["b"]);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_or_every_error() {
+    fn returns_all_values_or_all_errors() {
         assert_eq!(all([Ok(1), Ok(2)]).unwrap(), [1, 2]);
         let errors = all([error("a"), Ok(1), error("b"), Ok(2)]).unwrap_err();
         assert_eq!(texts(errors), ["a", "b"]);

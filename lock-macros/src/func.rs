@@ -64,7 +64,7 @@ impl Func {
         }
         let span = self.sig.constness.map_or(self.sig.fn_token.span, |token| token.span);
         let help = "write `async fn`; \
-                    if another attribute took `async` away, put `#[redis_lock]` above it";
+                    if another attribute removes `async`, put `#[redis_lock]` above it";
         Err(Error::new(span, message("only an `async fn` can be locked", help)))
     }
 
@@ -104,8 +104,11 @@ fn signature(input: ParseStream<'_>) -> Result<Signature> {
 }
 
 fn not_a_function() -> Error {
-    let help = "put it on each function that has to hold the lock";
-    Error::new(Span::call_site(), message("`#[redis_lock]` goes on an `async fn`", help))
+    let help = "put it on each function that must hold the lock";
+    Error::new(
+        Span::call_site(),
+        message("`#[redis_lock]` can only be applied to an `async fn`", help),
+    )
 }
 
 /// Returns the `R` of `Pin<Box<dyn Future<Output = R> + ...>>`.
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_everything_before_the_body() {
+    fn keeps_everything_before_the_body_as_head() {
         let func = func(quote! {
             #[doc = "text"]
             pub(crate) async unsafe fn f<'a, T>(&'a self, n: T) -> Result<T, E> where T: Copy { n }
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn c042_a_method_needs_a_body() {
+    fn refuses_a_method_without_a_body() {
         let method = quote!(
             async fn plan(&self, id: u64) -> Result<u64, E>;
         );
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn c054_only_functions_are_locked() {
+    fn refuses_items_that_are_not_functions() {
         for item in [
             quote!(
                 struct S {
@@ -225,12 +228,16 @@ mod tests {
             quote!(),
         ] {
             let text = item.to_string();
-            assert_eq!(wrong(Func::parse(item)), "`#[redis_lock]` goes on an `async fn`", "{text}");
+            assert_eq!(
+                wrong(Func::parse(item)),
+                "`#[redis_lock]` can only be applied to an `async fn`",
+                "{text}"
+            );
         }
     }
 
     #[test]
-    fn c016_patterns_bind_parameters() {
+    fn finds_parameters_in_patterns() {
         let func = func(quote! {
             async fn f(
                 mut self: Arc<Self>, (a, [b, ..]): T, Point { x, y: (ref z, _) }: Point,
@@ -242,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn c017_cfg_attributes_belong_to_every_name_of_their_parameter() {
+    fn gives_cfg_attributes_to_every_name_of_a_parameter() {
         let func = func(quote! {
             async fn f(#[cfg(a)] #[allow(unused)] (x, y): T, #[cfg(b)] #[cfg(c)] z: U, n: V) {}
         });
@@ -252,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_names_parameters_at_any_depth() {
+    fn finds_parameters_in_the_body_at_any_depth() {
         let func = func(quote! {
             async fn f(&self, id: u64, r#type: u8, unused: u8, text: u8) {
                 println!("{text}", [{ id }]);
@@ -266,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn c051_other_functions_are_not_locked() {
+    fn refuses_functions_that_are_not_async() {
         for item in [
             quote!(
                 fn f() -> Result<u64, E> {}
@@ -293,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn c038_the_output_of_a_boxed_future_is_found() {
+    fn finds_the_output_of_a_boxed_future() {
         let output = |item| match func(item).output().unwrap() {
             Output::Async(ty) => format!("async {}", ty.to_token_stream()),
             Output::Boxed(ty) => format!("boxed {}", ty.to_token_stream()),

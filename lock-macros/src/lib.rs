@@ -158,3 +158,31 @@ fn expand(args: TokenStream, item: &TokenStream) -> TokenStream {
         (Err(error), ..) => expand::rejected(item, error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Returns the lines of the table of arguments.
+    fn table(text: &str) -> Vec<&str> {
+        text.lines()
+            .map(|line| line.trim_start_matches("/// "))
+            .skip_while(|line| !line.starts_with("| argument |"))
+            .take_while(|line| line.starts_with('|'))
+            .collect()
+    }
+
+    #[test]
+    fn lists_arguments_as_the_readmes_do() {
+        let expected = table(include_str!("lib.rs"));
+        assert_eq!(expected.len(), 12);
+        for readme in ["../README.md", "../lock-runtime/README.md"] {
+            // A packaged crate comes without them.
+            if let Ok(text) = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(readme))
+            {
+                assert_eq!(table(&text), expected, "{readme}");
+            }
+        }
+    }
+}

@@ -33,20 +33,20 @@ impl Lock {
             (Some(key), None) => both(
                 self::key(key, func),
                 Err(missing(
-                    "argument `ttl` is required, because a lock without it would never expire",
-                    "write how long it lives if nobody renews it, as in `ttl = \"30s\"`",
+                    "argument `ttl` is required: without it, the lock would never expire",
+                    "say how long the lease lasts without renewal, as in `ttl = \"30s\"`",
                 )),
             ),
             (None, Some(ttl)) => both(
                 Err(missing(
                     "argument `key` is required",
-                    "write what is locked, as in `key = \"order:<id>\"`",
+                    "say what to lock, as in `key = \"order:<id>\"`",
                 )),
                 Times::check(ttl, args),
             ),
             (None, None) => Err(missing(
                 "argument `key` is required",
-                "write what is locked and for how long, as in `key = \"order:<id>\", ttl = \"30s\"`",
+                "say what to lock and for how long, as in `key = \"order:<id>\", ttl = \"30s\"`",
             )),
         };
         let lease = lease(args);
@@ -86,7 +86,7 @@ pub(crate) fn lease(args: &Args) -> Result<Option<Ident>> {
     };
     // syn does not parse keywords, such as `self`, as identifiers.
     parse2(value.to_token_stream()).map(Some).map_err(|_| {
-        let help = "write `lease = held`, and use it in the body as in `held.is_lost()`";
+        let help = "write `lease = held`, and use `held` in the body, as in `held.is_lost()`";
         Error::new_spanned(value, message("`lease` must be a name", help))
     })
 }
@@ -123,17 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_a_template_and_the_rest_an_expression() {
+    fn takes_a_string_for_a_template_and_the_rest_for_expressions() {
         let key = |args| check(args).unwrap().key;
-        assert!(
-            matches!(key(quote!(key = "a:<id>", ttl = "5s")), Key::Template(_, parts) if parts.len() == 2)
-        );
+        let template = key(quote!(key = "a:<id>", ttl = "5s"));
+        assert!(matches!(template, Key::Template(_, parts) if parts.len() == 2));
         assert!(matches!(key(quote!(key = format!("a"), ttl = "5s")), Key::Expr(Expr::Macro(_))));
     }
 
     #[test]
-    fn c033_a_key_and_a_ttl_are_required() {
-        let no_ttl = "argument `ttl` is required, because a lock without it would never expire";
+    fn requires_a_key_and_a_ttl() {
+        let no_ttl = "argument `ttl` is required: without it, the lock would never expire";
         assert_eq!(wrong(quote!()), ["argument `key` is required"]);
         assert_eq!(wrong(quote!(ttl = "5s")), ["argument `key` is required"]);
         assert_eq!(wrong(quote!(key = "a")), [no_ttl]);
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_a_name() {
+    fn requires_a_name_as_lease() {
         let lease = |args| check(args).unwrap().lease.unwrap().to_string();
         assert_eq!(lease(quote!(key = "a", ttl = "5s", lease = held)), "held");
         assert_eq!(lease(quote!(key = "a", ttl = "5s", lease = r#type)), "r#type");
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn c023_the_runtime_is_a_path() {
+    fn requires_a_path_as_runtime() {
         let runtime = |args| check(args).unwrap().runtime.to_token_stream().to_string();
         assert_eq!(runtime(quote!(key = "a", ttl = "5s")), ":: lock_runtime");
         assert_eq!(runtime(quote!(key = "a", ttl = "5s", crate = crate::locks)), "crate :: locks");
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_reported() {
+    fn reports_every_mistake_at_once() {
         let args = quote! {
             kye = "a:<idd>", ttl = "5", wait = 3, lease = 5, crate = 6, renew = 7, retries = 8
         };
@@ -173,7 +172,7 @@ mod tests {
                 "unknown argument `kye`",
                 "unknown argument `retries`",
                 "no parameter named `idd`",
-                "the duration `5` has no unit",
+                "duration `5` has no unit",
                 "expected a string, found `3`",
                 "`renew` must be `true` or `false`",
                 "`lease` must be a name",

@@ -23,13 +23,13 @@ pub(crate) struct Value {
 /// Parses the content of a placeholder, or returns the message of a compile error.
 pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value, String> {
     if content.trim().is_empty() {
-        let help = "write the name of a parameter, as in `<id>`; `<<` and `>>` are literal";
-        return Err(message("`<>` names nothing", help));
+        let help = "name a parameter, as in `<id>`; `<<` and `>>` are literal angle brackets";
+        return Err(message("placeholder `<>` is empty", help));
     }
     if content.contains(char::is_whitespace) {
         let closed_up: String = content.split_whitespace().collect();
         return Err(message(
-            format_args!("whitespace in the placeholder `<{content}>`"),
+            format_args!("whitespace in placeholder `<{content}>`"),
             format_args!("write `<{closed_up}>`"),
         ));
     }
@@ -44,8 +44,8 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
     let is_path = format.is_some_and(|format| format.starts_with(':'));
     let (true, Some(fields)) = (is_name(root) && !is_path, fields) else {
         return Err(message(
-            format_args!("`<{content}>` is neither a parameter nor a field of one"),
-            "write it like `<id>`, `<order.id>` or `<pair.0>`, or give `key` an expression",
+            format_args!("`<{content}>` is neither a parameter nor a field of a parameter"),
+            "write it like `<id>`, `<order.id>` or `<pair.0>`, or use an expression as the `key`",
         ));
     };
     let Some(param) = params.iter().find(|param| param.unraw() == root) else {
@@ -63,9 +63,9 @@ pub(crate) fn parse(content: &str, params: &[Ident], span: Span) -> Result<Value
         }
         Some(format) => {
             return Err(message(
-                format_args!("`{format}` is not a format of `<{path}>`"),
-                "write zeros in front like `<n:04>`, hexadecimal digits like `<n:x>`; \
-                 there is no alignment, and `<n:raw>` is not escaped",
+                format_args!("unsupported format `{format}` for `<{path}>`"),
+                "write `<n:04>` for leading zeros, `<n:x>` for hexadecimal digits, or `<n:raw>` \
+                 for no escaping; alignment is not supported",
             ));
         }
     };
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_is_a_parameter_or_a_field_of_one() {
+    fn parses_parameters_and_their_fields() {
         for (content, expression) in [
             ("id", "id"),
             ("order.id", "order.r#id"),
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn c027_keywords_are_names_without_a_prefix() {
+    fn parses_keywords_without_a_raw_prefix() {
         assert_eq!(place("type"), ("type".to_owned(), "r#type".to_owned()));
         assert_eq!(place("order.type"), ("order.type".to_owned(), "order.r#type".to_owned()));
     }
 
     #[test]
-    fn formats_are_kept() {
+    fn keeps_formats_that_keep_values_different() {
         for format in ["04", "x", "X", "#x", "#010b", "o", "?", "+", "E"] {
             let value = parse(&format!("order.id:{format}")).unwrap();
             assert_eq!((value.name.as_str(), value.format.as_str()), ("order.id", format));
@@ -163,18 +163,18 @@ mod tests {
     }
 
     #[test]
-    fn other_formats_are_refused() {
+    fn refuses_other_formats() {
         for format in
             ["4", "8.3", ".2", "04d", "s", "^8", "8$", ".", ".*", "{", "*^4", "raw:04", "-1", "٣"]
         {
-            let expected = format!("`{format}` is not a format of `<id>`");
+            let expected = format!("unsupported format `{format}` for `<id>`");
             assert_eq!(wrong(&format!("id:{format}")), expected);
         }
         assert_eq!(wrong("id:"), "`<id:>` has an empty format");
     }
 
     #[test]
-    fn c029_a_placeholder_names_a_parameter() {
+    fn suggests_parameters_for_an_unknown_name() {
         let error = parse("idd").err().unwrap();
         assert!(error.starts_with("no parameter named `idd`"), "{error}");
         assert!(error.contains("did you mean `<id>`?"), "{error}");
@@ -183,8 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_is_no_expression() {
-        let expected = |content| format!("`<{content}>` is neither a parameter nor a field of one");
+    fn refuses_expressions_in_placeholders() {
+        let expected =
+            |content| format!("`<{content}>` is neither a parameter nor a field of a parameter");
         for content in
             ["Shop::MAX", "id()", "order.id()", "id+1", "5", "&id", "r#type", ".id", "order..id"]
         {
@@ -198,15 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_is_closed_up_in_the_help() {
+    fn suggests_a_placeholder_without_its_whitespace() {
         let error = parse(" order . id ").err().unwrap();
         assert!(error.ends_with("write `<order.id>`"), "{error}");
-        assert_eq!(wrong("\u{a0}id"), "whitespace in the placeholder `<\u{a0}id>`");
+        assert_eq!(wrong("\u{a0}id"), "whitespace in placeholder `<\u{a0}id>`");
     }
 
     #[test]
-    fn a_placeholder_is_not_empty() {
-        assert_eq!(wrong(""), "`<>` names nothing");
-        assert_eq!(wrong(" \n"), "`<>` names nothing");
+    fn refuses_an_empty_placeholder() {
+        assert_eq!(wrong(""), "placeholder `<>` is empty");
+        assert_eq!(wrong(" \n"), "placeholder `<>` is empty");
     }
 }

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_is_a_letter_more_less_other_or_swapped() {
+    fn counts_added_removed_replaced_and_swapped_letters() {
         assert_eq!(distance("wait", "wait"), 0);
         assert_eq!(distance("wait", "waits"), 1);
         assert_eq!(distance("wait", "wat"), 1);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_similar_name_is_the_nearest() {
+    fn finds_the_most_similar_name() {
         let known = ["max_hold", "min_hold", "key"];
         assert_eq!(nearest("min_holt", &known), Some(1));
         assert_eq!(nearest("kye", &known), Some(2));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_unlike_all_others_has_no_nearest() {
+    fn finds_nothing_for_a_name_unlike_all_others() {
         assert_eq!(nearest("retries", &["key", "ttl"]), None);
         assert_eq!(nearest("x", &["y"]), None);
         assert_eq!(nearest("", &["id"]), None);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn help_lists_every_name() {
+    fn lists_every_name_in_the_help() {
         let help = |known: &[&str]| names("idd", known, "parameter", |name| format!("<{name}>"));
         assert_eq!(help(&[]), "there are no parameters");
         assert_eq!(help(&["user"]), "the only parameter is `<user>`");

@@ -20,7 +20,7 @@ pub(crate) fn parse(lit: &LitStr, params: &[Ident]) -> syn::Result<Vec<Part>> {
     let template = lit.value();
     let error = |Mistake(range, message)| Error::new(span_in(lit, range), message);
     if template.is_empty() {
-        let message = message("the key is empty", "write what is locked, as in \"order:<id>\"");
+        let message = message("the key is empty", "say what to lock, as in \"order:<id>\"");
         return Err(error(Mistake(0..0, message)));
     }
     let parts = split(&template).map_err(error)?.into_iter().map(|piece| match piece {
@@ -75,7 +75,7 @@ fn split(template: &str) -> Result<Vec<Piece>, Mistake> {
             continue;
         }
         let Some(inner) = marked.strip_prefix('<') else {
-            let message = message("`>` closes nothing", "write `>>` for a literal `>`");
+            let message = message("unmatched `>`", "write `>>` for a literal `>`");
             return Err(Mistake(mark..mark + 1, message));
         };
         match inner.split_once('>') {
@@ -87,8 +87,8 @@ fn split(template: &str) -> Result<Vec<Piece>, Mistake> {
                 rest = after;
             }
             _ => {
-                let help = "write `<id>` for a placeholder, `<<` for a literal `<`";
-                return Err(Mistake(mark..mark + 1, message("`<` is not closed", help)));
+                let help = "write `<id>` for a placeholder, or `<<` for a literal `<`";
+                return Err(Mistake(mark..mark + 1, message("unclosed `<`", help)));
             }
         }
     }
@@ -110,20 +110,18 @@ fn braced_params(template: &str, parts: &[Part], params: &[Ident]) -> Vec<Mistak
     let braced = names.filter_map(|name| {
         let start = template.find(&format!("{{{name}}}"))?;
         let range = start..start + name.to_string().len() + 2;
-        let wrong = format_args!("`{{{name}}}` is literal text");
-        let help =
-            format_args!("write `<{name}>`, or `{{<{name}>}}` for a hash tag of Redis Cluster");
+        let wrong = format_args!("`{{{name}}}` is literal text, not a placeholder");
+        let help = format_args!("write `<{name}>`, or `{{<{name}>}}` for a Redis Cluster hash tag");
         Some(Mistake(range, message(wrong, help)))
     });
     braced.collect()
 }
 
-/// Finds neighbouring values without a separator between them: a character that values only contain
-/// escaped.
+/// Finds neighbouring values that have no separator between them.
 ///
-/// Different lists of arguments could then give the same key: with `<a>-<b>`, the values `"1-2"`
-/// and `"3"` give the same key as `"1"` and `"2-3"`. `%` is not a separator, because it begins every
-/// escape.
+/// A separator is a character that values contain only escaped. Without a separator, different
+/// lists of arguments could give the same key: with `<a>-<b>`, the values `"1-2"` and `"3"` give
+/// the same key as `"1"` and `"2-3"`. `%` is not a separator, because it begins every escape.
 fn unseparated(template: &str, parts: &[Part]) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for i in 0..parts.len() {
@@ -174,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn text_and_placeholders_alternate() {
+    fn splits_texts_and_placeholders() {
         assert_eq!(shown("order:<id>:<pair.0:04>"), ["order:", "<id>", ":", "<pair.0>"]);
         assert_eq!(shown("<type>:x"), ["<type>", ":x"]);
         assert_eq!(wrong("<a>:<id>:<b>"), ["no parameter named `a`", "no parameter named `b`"]);
     }
 
     #[test]
-    fn c031_other_marks_are_literal() {
+    fn keeps_other_characters_literal() {
         let literal = "{tenant}:100%\\ \"quoted\" é日本 {} $";
         assert_eq!(shown(literal), [literal]);
         assert_eq!(shown("<<id>>"), ["<id>"]);
@@ -190,28 +188,28 @@ mod tests {
     }
 
     #[test]
-    fn c028_marks_come_in_pairs() {
-        assert_eq!(wrong("é<"), ["`<` is not closed"]);
-        assert_eq!(wrong("<id"), ["`<` is not closed"]);
-        assert_eq!(wrong("<id<id>"), ["`<` is not closed"]);
-        assert_eq!(wrong("<日<<"), ["`<` is not closed"]);
-        assert_eq!(wrong("id>"), ["`>` closes nothing"]);
-        assert_eq!(wrong("<id>>>>"), ["`>` closes nothing"]);
-        assert_eq!(wrong("a:<>"), ["`<>` names nothing"]);
+    fn refuses_unpaired_angle_brackets() {
+        assert_eq!(wrong("é<"), ["unclosed `<`"]);
+        assert_eq!(wrong("<id"), ["unclosed `<`"]);
+        assert_eq!(wrong("<id<id>"), ["unclosed `<`"]);
+        assert_eq!(wrong("<日<<"), ["unclosed `<`"]);
+        assert_eq!(wrong("id>"), ["unmatched `>`"]);
+        assert_eq!(wrong("<id>>>>"), ["unmatched `>`"]);
+        assert_eq!(wrong("a:<>"), ["placeholder `<>` is empty"]);
         assert_eq!(wrong(""), ["the key is empty"]);
     }
 
     #[test]
-    fn a_parameter_in_braces_is_probably_a_placeholder() {
-        assert_eq!(wrong("order:{id}"), ["`{id}` is literal text"]);
-        assert_eq!(wrong("{type}:<id>"), ["`{type}` is literal text"]);
+    fn refuses_a_parameter_in_braces_unless_used_otherwise() {
+        assert_eq!(wrong("order:{id}"), ["`{id}` is literal text, not a placeholder"]);
+        assert_eq!(wrong("{type}:<id>"), ["`{type}` is literal text, not a placeholder"]);
         assert_eq!(shown("{order}:<order.id>").len(), 2);
         assert_eq!(shown("{<id>}"), ["{", "<id>", "}"]);
         assert_eq!(shown("{idd}{order.id}"), ["{idd}{order.id}"]);
     }
 
     #[test]
-    fn c030_values_are_separated_by_what_is_escaped_in_them() {
+    fn requires_an_escaped_character_between_values() {
         for between in [":", "{", "}", "-:-", "\n"] {
             assert_eq!(shown(&format!("<id>{between}<order>")).len(), 3, "{between:?}");
         }
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_count_bytes_of_the_template() {
+    fn counts_ranges_in_bytes_of_the_template() {
         let placeholders = |template| {
             let pieces = split(template).unwrap().into_iter();
             let of_placeholder = |piece| match piece {

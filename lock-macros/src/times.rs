@@ -37,25 +37,25 @@ const MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 const TTL: Limits = Limits {
     min: Duration::from_millis(250),
-    below: "a shorter lease leaves no time to renew it; with `renew = false`, `100ms` is enough",
-    above: "the lease is renewed while the body runs, so that a short one, as in \"30s\", is enough",
+    below: "a shorter lease leaves no time for renewal; with `renew = false`, `100ms` is enough",
+    above: "write a short `ttl`, such as \"30s\": the lease is renewed while the body runs",
 };
 
 const TTL_NOT_RENEWED: Limits = Limits {
     min: Duration::from_millis(100),
-    below: "a shorter lease could end before the answer of the server has come",
-    ..TTL
+    below: "a shorter lease could end before the reply of the server arrives",
+    above: "remove `renew = false`, so that a short `ttl`, such as \"30s\", is renewed",
 };
 
 const HOLD: Limits = Limits {
     min: Duration::from_millis(1),
-    below: "leave it out, or write a longer one",
-    above: "leave it out, or give an expression of type `Duration`",
+    below: "remove it, or write a longer duration",
+    above: "remove it, or use an expression of type `Duration`",
 };
 
 const WAIT: Limits = Limits {
     min: Duration::ZERO,
-    above: "write `wait = \"forever\"` to wait without a limit",
+    above: "write `wait = \"forever\"` to wait without limit",
     ..HOLD
 };
 
@@ -91,8 +91,9 @@ impl Times {
         };
         let never_reached = match (max_hold, ttl) {
             (Some(max_hold), Some(ttl)) if !self.renew && max_hold >= ttl => {
-                let wrong = "`max_hold` is never reached, because the lock ends after its `ttl`";
-                let help = "leave it out, or remove `renew = false`";
+                let wrong =
+                    "`max_hold` is never reached: without renewal, the lock ends after its `ttl`";
+                let help = "remove `max_hold` or `renew = false`";
                 Err(Error::new_spanned(&args.max_hold, message(wrong, help)))
             }
             _ => Ok(()),
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_durations() {
+    fn parses_literals_as_durations() {
         let times = check(quote! {
             ttl = "30s", wait = "2s", renew = true, max_hold = "5m", min_hold = "500ms"
         });
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_kept() {
+    fn keeps_expressions_as_written() {
         let times = check(quote!(ttl = TTL, wait = self.wait, max_hold = 2 * TTL)).unwrap();
         let Some(Wait::Limit(wait)) = times.wait else { panic!("no limit") };
         let shown = |time| match time {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_wait_can_be_zero_or_forever() {
+    fn accepts_zero_and_forever_only_for_a_wait() {
         let times = check(quote!(ttl = "5s", wait = "0s")).unwrap();
         assert!(matches!(&times.wait, Some(Wait::Limit(limit)) if millis(limit) == 0));
         let times = check(quote!(ttl = "5s", wait = "forever")).unwrap();
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn c037_a_ttl_leaves_time_for_renewal() {
+    fn refuses_a_ttl_too_short_to_renew() {
         assert!(check(quote!(ttl = "250ms")).is_ok());
         assert!(check(quote!(ttl = "100ms", renew = false)).is_ok());
         assert_eq!(wrong(quote!(ttl = "249ms")), ["`ttl` must be at least `250ms`"]);
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn c036_no_literal_is_longer_than_a_day() {
+    fn refuses_literals_longer_than_a_day() {
         assert!(check(quote!(ttl = "24h", wait = "24h", max_hold = "24h")).is_ok());
         assert_eq!(wrong(quote!(ttl = "24h1ms")), ["`ttl` must be at most `24h`"]);
         assert_eq!(
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_of_another_kind_are_refused() {
+    fn refuses_literals_of_another_kind() {
         assert_eq!(
             wrong(quote!(ttl = 30, wait = true, renew = "false", max_hold = 1.5)),
             [
@@ -246,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn literals_cannot_contradict_each_other() {
+    fn refuses_literals_that_contradict_each_other() {
         assert_eq!(
             wrong(quote!(ttl = "5s", max_hold = "6s", min_hold = "7s")),
             ["`min_hold` is longer than `ttl`", "`min_hold` is longer than `max_hold`"]
         );
         assert_eq!(
             wrong(quote!(ttl = "5s", renew = false, max_hold = "5s")),
-            ["`max_hold` is never reached, because the lock ends after its `ttl`"]
+            ["`max_hold` is never reached: without renewal, the lock ends after its `ttl`"]
         );
         assert!(check(quote!(ttl = "5s", max_hold = "5s", min_hold = "5s")).is_ok());
         assert!(check(quote!(ttl = "5s", renew = false, max_hold = "4999ms")).is_ok());

@@ -1,4 +1,4 @@
-//! Key templates.
+//! Invalid key templates.
 
 use lock_runtime::{LockError, redis_lock};
 
@@ -16,137 +16,137 @@ struct Shop {
 }
 
 #[redis_lock(key = "order:<oid>", ttl = "5s")]
-async fn c029_unknown(id: u64, user: u64) -> Result<u64, AppError> {
+async fn names_an_unknown_parameter(id: u64, user: u64) -> Result<u64, AppError> {
     let oid = id + user;
     Ok(oid)
 }
 
 #[redis_lock(key = "order:<oid>", ttl = "5s")]
-async fn c029_no_parameters() -> Result<(), AppError> {
+async fn names_a_parameter_of_a_function_without_any() -> Result<(), AppError> {
     Ok(())
 }
 
 #[redis_lock(key = "kind:<typ>", ttl = "5s")]
-async fn c027_no_raw_prefix(r#type: &str) -> Result<usize, AppError> {
+async fn misspells_a_raw_parameter(r#type: &str) -> Result<usize, AppError> {
     Ok(r#type.len())
 }
 
 #[redis_lock(key = "é<", ttl = "5s")]
-async fn c028_not_closed() -> Result<(), AppError> {
+async fn opens_a_placeholder_after_an_accent() -> Result<(), AppError> {
     Ok(())
 }
 
 #[redis_lock(key = "日本:<名>", ttl = "5s")]
-async fn c028_unknown(id: u64) -> Result<u64, AppError> {
+async fn names_an_unknown_parameter_in_japanese(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
 #[redis_lock(key = "", ttl = "5s")]
-async fn empty() -> Result<(), AppError> {
+async fn writes_an_empty_key() -> Result<(), AppError> {
     Ok(())
 }
 
 #[redis_lock(key = "order:<>", ttl = "5s")]
-async fn empty_placeholder(id: u64) -> Result<u64, AppError> {
+async fn writes_an_empty_placeholder(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
 #[redis_lock(key = "order:<id", ttl = "5s")]
-async fn not_closed(id: u64) -> Result<u64, AppError> {
+async fn leaves_a_placeholder_open(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
 #[redis_lock(key = "order:<id:<n>", ttl = "5s")]
-async fn closed_too_late(id: u64, n: u64) -> Result<u64, AppError> {
+async fn leaves_the_first_placeholder_open(id: u64, n: u64) -> Result<u64, AppError> {
     Ok(id + n)
 }
 
 #[redis_lock(key = "order:id>", ttl = "5s")]
-async fn not_opened(id: u64) -> Result<u64, AppError> {
+async fn closes_a_placeholder_never_opened(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
 #[redis_lock(key = "order:< id >", ttl = "5s")]
-async fn space(id: u64) -> Result<u64, AppError> {
+async fn adds_spaces_to_a_placeholder(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
 #[redis_lock(key = "order:{id}", ttl = "5s")]
-async fn braces(id: u64) -> Result<u64, AppError> {
+async fn writes_a_parameter_in_braces(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
 #[redis_lock(key = "{tenant}:<id>", ttl = "5s")]
-async fn braces_beside_a_placeholder(tenant: &str, id: u64) -> Result<usize, AppError> {
+async fn writes_braces_beside_a_placeholder(tenant: &str, id: u64) -> Result<usize, AppError> {
     Ok(tenant.len() + id as usize)
 }
 
 #[redis_lock(key = "shop:<self.base>", ttl = "5s")]
-async fn self_in_a_function(id: u64) -> Result<u64, AppError> {
+async fn names_self_in_a_function(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
 impl Shop {
     #[redis_lock(key = "shop:<base>", ttl = "5s")]
-    async fn field_without_self(&self, id: u64) -> Result<u64, AppError> {
+    async fn names_a_field_without_self(&self, id: u64) -> Result<u64, AppError> {
         Ok(self.base + id)
     }
 }
 
 #[redis_lock(key = "order:<shop.base()>", ttl = "5s")]
-async fn method_call(shop: &Shop) -> Result<u64, AppError> {
+async fn calls_a_method(shop: &Shop) -> Result<u64, AppError> {
     Ok(shop.base)
 }
 
 #[redis_lock(key = "order:<shop.>", ttl = "5s")]
-async fn no_field(shop: &Shop) -> Result<u64, AppError> {
+async fn omits_the_field_after_a_dot(shop: &Shop) -> Result<u64, AppError> {
     Ok(shop.base)
 }
 
 #[redis_lock(key = "order:<Shop::MAX>", ttl = "5s")]
-async fn constant(shop: &Shop) -> Result<u64, AppError> {
+async fn names_a_constant(shop: &Shop) -> Result<u64, AppError> {
     Ok(shop.base)
 }
 
 #[redis_lock(key = "order:<n:>", ttl = "5s")]
-async fn empty_format(n: u64) -> Result<u64, AppError> {
+async fn omits_the_format_after_a_colon(n: u64) -> Result<u64, AppError> {
     Ok(n)
 }
 
 #[redis_lock(key = "order:<n:04d>", ttl = "5s")]
-async fn format_of_another_language(n: u64) -> Result<u64, AppError> {
+async fn writes_a_format_of_another_language(n: u64) -> Result<u64, AppError> {
     Ok(n)
 }
 
 #[redis_lock(key = "order:<n:^8>", ttl = "5s")]
-async fn alignment(n: u64) -> Result<u64, AppError> {
+async fn aligns_a_value(n: u64) -> Result<u64, AppError> {
     Ok(n)
 }
 
 #[redis_lock(key = "<a><b>", ttl = "5s")]
-async fn run_together(a: &str, b: &str) -> Result<usize, AppError> {
+async fn omits_a_separator(a: &str, b: &str) -> Result<usize, AppError> {
     Ok(a.len() + b.len())
 }
 
 #[redis_lock(key = "order-<a>-<shop.base>", ttl = "5s")]
-async fn separator_in_a_value(a: &str, shop: &Shop) -> Result<usize, AppError> {
+async fn separates_by_a_character_of_values(a: &str, shop: &Shop) -> Result<usize, AppError> {
     Ok(a.len() + shop.base as usize)
 }
 
 #[redis_lock(key = "<a>%<b>", ttl = "5s")]
-async fn separator_in_an_escape(a: &str, b: &str) -> Result<usize, AppError> {
+async fn separates_by_a_character_of_escapes(a: &str, b: &str) -> Result<usize, AppError> {
     Ok(a.len() + b.len())
 }
 
 #[redis_lock(key = "\"<a>\":<x>:<y>", ttl = "5s")]
-async fn two_mistakes_and_escapes(a: &str) -> Result<usize, AppError> {
+async fn makes_two_mistakes_beside_escapes(a: &str) -> Result<usize, AppError> {
     Ok(a.len())
 }
 
 macro_rules! locked {
     ($key:literal, $param:ident) => {
         #[redis_lock(key = $key, ttl = "5s")]
-        async fn from_macro($param: u64) -> Result<u64, AppError> {
+        async fn takes_the_key_from_a_macro($param: u64) -> Result<u64, AppError> {
             Ok($param)
         }
     };
