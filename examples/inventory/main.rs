@@ -1,5 +1,5 @@
-//! A stock of items that is kept in files and served by several processes. It uses actix-web, and
-//! a lock manager that is part of the app's data.
+//! A stock of items that is stored in files and served by several processes. It uses actix-web, and
+//! the lock manager is part of the application data.
 //!
 //! One instance, with locks in memory:
 //!
@@ -28,18 +28,18 @@ use clap::Parser;
 use lock_runtime::{LockError, LockManager, redis_lock};
 use tokio::{fs, signal};
 
-/// A stock that several processes take from.
+/// Serves a stock of items that several instances share
 #[derive(Debug, Parser)]
 struct Args {
     /// Port to listen on, 0 for a free one
     #[arg(long, default_value_t = 3000)]
     port: u16,
 
-    /// Folder with one file for each item, the same for all instances
+    /// Folder with one file per item, shared by all instances
     #[arg(long, default_value_os_t = env::temp_dir().join("inventory"))]
     folder: PathBuf,
 
-    /// Redis that keeps the locks, the same for all instances
+    /// Redis server that stores the locks, shared by all instances
     #[arg(long, env, hide_env_values = true, default_value = "memory://")]
     redis_url: String,
 }
@@ -55,7 +55,7 @@ impl Inventory {
     }
 }
 
-/// Takes one piece of an item, and answers how many are left.
+/// Deducts one piece of an item and responds with the number of pieces left.
 #[post("/items/{id}/deduct")]
 #[redis_lock(key = "item:<id>", ttl = "10s", wait = "10s", manager = inventory.locks)]
 async fn deduct(
@@ -65,12 +65,12 @@ async fn deduct(
     let file = inventory.file(*id);
     let stock = read(&file).await?.checked_sub(1);
     let stock = stock.ok_or(DeductError::SoldOut)?;
-    tokio::time::sleep(Duration::from_millis(5)).await; // Somebody walks to the shelf.
+    tokio::time::sleep(Duration::from_millis(5)).await; // Simulates fetching the piece.
     write(&file, stock).await?;
     Ok(format!("{stock} left\n"))
 }
 
-/// Puts 100 pieces of an item on its shelf, unless another instance has done so.
+/// Stocks an item with 100 pieces unless another instance has already done so.
 #[redis_lock(key = "item:<id>", ttl = "10s", wait = "10s", manager = inventory.locks)]
 async fn stock_up(id: u32, inventory: &Inventory) -> anyhow::Result<()> {
     let file = inventory.file(id);
@@ -80,14 +80,14 @@ async fn stock_up(id: u32, inventory: &Inventory) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why nothing was taken.
+/// The reasons why a deduction fails.
 #[derive(Debug, thiserror::Error)]
 enum DeductError {
     #[error("sold out")]
     SoldOut,
     #[error(transparent)]
     Lock(#[from] LockError),
-    #[error("the file of this item cannot be used")]
+    #[error("cannot access the file of this item")]
     File(#[from] io::Error),
 }
 
@@ -103,7 +103,7 @@ impl ResponseError for DeductError {
 
     fn error_response(&self) -> HttpResponse {
         match self {
-            // With `Retry-After` when the lock is busy.
+            // A busy lock becomes a response with `Retry-After`.
             Self::Lock(error) => error.error_response(),
             error => HttpResponse::build(error.status_code()).body(error.to_string()),
         }
@@ -115,7 +115,7 @@ async fn read(file: &Path) -> io::Result<u32> {
     stock.trim().parse().map_err(io::Error::other)
 }
 
-/// Replaces the file in one step, so that nobody reads half of it.
+/// Replaces the file atomically, so that no reader sees half of it.
 async fn write(file: &Path, stock: u32) -> io::Result<()> {
     let draft = file.with_extension(process::id().to_string());
     fs::write(&draft, stock.to_string()).await?;
@@ -130,7 +130,7 @@ async fn main() -> anyhow::Result<()> {
     let locks = LockManager::connect(&redis_url).await?;
     if redis_url.starts_with("memory:") {
         println!(
-            "inventory: locks are in memory, good for one instance; set REDIS_URL to start more"
+            "inventory: locks are in memory, for one instance only; set REDIS_URL to run several"
         );
     }
 
@@ -144,7 +144,7 @@ async fn main() -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on port {port}"))?;
     for address in server.addrs() {
         println!("inventory: listening on http://{address}");
-        println!("inventory: try\n  curl -X POST http://{address}/items/1/deduct");
+        println!("inventory: try:\n  curl -X POST http://{address}/items/1/deduct");
     }
     server.run().await?;
     locks.shutdown().await;

@@ -1,11 +1,11 @@
-//! `POST /coupons/{id}/grab`: all customers come in the same second, and wait for their turn.
+//! `POST /coupons/{id}/grab`: all customers arrive in the same second and queue for the lock.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use lock_runtime::redis_lock;
 use serde::Serialize;
 
-use crate::ask_another_service;
+use crate::call_another_service;
 use crate::database::Database;
 use crate::error::AppError;
 
@@ -15,7 +15,7 @@ pub(crate) struct Grab {
     left: u32,
 }
 
-/// One customer after the other, in all instances; who waits longer than ten seconds gets a 409.
+/// Serves one customer at a time across all instances; a wait over ten seconds ends in a 409.
 #[redis_lock(key = "coupon:<id>", ttl = "10s", wait = "10s")]
 pub(crate) async fn grab(
     State(database): State<Database>,
@@ -24,7 +24,7 @@ pub(crate) async fn grab(
     grab_unlocked(State(database), Path(id)).await
 }
 
-/// Two of these that overlap read the same number, and both hand out the same coupon.
+/// Without the lock, overlapping calls read the same number and hand out the same coupon twice.
 pub(crate) async fn grab_unlocked(
     State(database): State<Database>,
     Path(id): Path<u32>,
@@ -36,7 +36,7 @@ pub(crate) async fn grab_unlocked(
         .await?;
     let left = left.checked_sub(1).ok_or(AppError::SoldOut)?;
 
-    ask_another_service().await; // May this customer have one?
+    call_another_service().await; // Is this customer eligible?
 
     database
         .run(move |sql| {

@@ -10,12 +10,12 @@ use tokio::task::spawn_blocking;
 
 use crate::error::AppError;
 
-/// One connection. Cheap to clone.
+/// A connection to the database file, cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Database(Arc<Mutex<Connection>>);
 
 impl Database {
-    /// Opens the file, and makes and fills what is not there yet.
+    /// Opens the file, and creates and fills the tables that are missing.
     pub(crate) fn open(path: &Path, reset: bool) -> rusqlite::Result<Self> {
         let connection = Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(10))?;
@@ -30,7 +30,7 @@ impl Database {
 
     /// Runs `work` as one transaction, on a thread that may block.
     ///
-    /// Once begun it runs to its end, even if the caller is dropped because it lost its lock.
+    /// Once begun, it runs to completion, even if the caller is dropped because it lost its lock.
     pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, AppError>
     where
         T: Send + 'static,

@@ -1,30 +1,30 @@
-//! [`AppError`]: what the shop answers when it cannot serve.
+//! [`AppError`] and the HTTP responses for it.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use lock_runtime::LockError;
 use tokio::task::JoinError;
 
-/// Why a request was not served.
+/// The reasons why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AppError {
-    #[error("there is no such thing here")]
+    #[error("not found")]
     NotFound,
 
     #[error("sold out")]
     SoldOut,
 
-    #[error("this order is paid already")]
+    #[error("this order has already been paid")]
     AlreadyPaid,
 
-    /// With this variant a locked function can return an `AppError`.
+    /// Lets a function with the attribute return an `AppError`.
     #[error(transparent)]
     Lock(#[from] LockError),
 
-    #[error("the database failed: {0}")]
+    #[error("database error: {0}")]
     Database(#[source] rusqlite::Error),
 
-    #[error("a call of the database did not end: {0}")]
+    #[error("database task failed: {0}")]
     Interrupted(#[from] JoinError),
 }
 
@@ -40,13 +40,13 @@ impl From<rusqlite::Error> for AppError {
 impl IntoResponse for AppError {
     fn into_response(self) -> Response {
         let status = match self {
-            // A busy lock becomes 409 with `Retry-After`, locks out of reach become 503.
+            // A busy lock becomes a 409 with `Retry-After`, an unreachable Redis a 503.
             Self::Lock(error) => return error.into_response(),
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::SoldOut => StatusCode::GONE,
             Self::AlreadyPaid => StatusCode::CONFLICT,
             Self::Database(_) | Self::Interrupted(_) => {
-                tracing::error!(error = %self, "a request failed");
+                tracing::error!(error = %self, "request failed");
                 return StatusCode::INTERNAL_SERVER_ERROR.into_response();
             }
         };

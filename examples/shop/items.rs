@@ -1,21 +1,21 @@
-//! `POST /items/{id}/deduct?count=2`: takes pieces out of the stock.
+//! `POST /items/{id}/deduct?count=2`: deducts pieces from the stock.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use lock_runtime::redis_lock;
 use serde::{Deserialize, Serialize};
 
-use crate::ask_another_service;
+use crate::call_another_service;
 use crate::database::Database;
 use crate::error::AppError;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Deduction {
-    #[serde(default = "one")]
+    #[serde(default = "one_piece")]
     count: u32,
 }
 
-fn one() -> u32 {
+fn one_piece() -> u32 {
     1
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Stock {
     left: u32,
 }
 
-/// One deduction after the other for each item; different items do not wait for each other.
+/// Makes one deduction at a time per item; different items do not wait for each other.
 #[redis_lock(key = "item:<id>", ttl = "10s", wait = "10s")]
 pub(crate) async fn deduct(
     State(database): State<Database>,
@@ -35,7 +35,7 @@ pub(crate) async fn deduct(
     deduct_unlocked(State(database), Path(id), Query(deduction)).await
 }
 
-/// Two of these that overlap read the same stock, and one of them is not seen in what is written.
+/// Without the lock, overlapping calls read the same stock, and all but one deduction are lost.
 pub(crate) async fn deduct_unlocked(
     State(database): State<Database>,
     Path(id): Path<u32>,
@@ -48,7 +48,7 @@ pub(crate) async fn deduct_unlocked(
         .await?;
     let left = left.checked_sub(count).ok_or(AppError::SoldOut)?;
 
-    ask_another_service().await; // Are they really on the shelf?
+    call_another_service().await; // Does the warehouse confirm the stock?
 
     database
         .run(move |sql| {

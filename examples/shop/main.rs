@@ -1,5 +1,5 @@
-//! A web shop whose handlers read, wait and write, and are right only because each of them holds a
-//! lock. It uses axum and rusqlite; all instances share one database file.
+//! A web shop whose handlers read, wait and write, and are correct only because each of them holds
+//! a lock. It uses axum and rusqlite; all instances share one database file.
 //!
 //! One instance, with locks in memory:
 //!
@@ -14,13 +14,13 @@
 //! REDIS_URL=redis://127.0.0.1 cargo run -p examples --bin shop -- --port 3001
 //! ```
 //!
-//! What happens without locks:
+//! Without locks, to see what goes wrong:
 //!
 //! ```text
 //! cargo run -p examples --bin shop -- --reset --no-lock
 //! ```
 //!
-//! With `RUST_LOG=lock_runtime=debug` the log tells of every lock.
+//! With `RUST_LOG=lock_runtime=debug`, the log shows every lock.
 
 mod coupons;
 mod database;
@@ -44,26 +44,26 @@ use tokio::signal;
 
 use crate::database::Database;
 
-/// A shop that sells no more than it has.
+/// Runs a shop that never sells more than it has in stock
 #[derive(Debug, Parser)]
 struct Args {
     /// Port to listen on, 0 for a free one
     #[arg(long, default_value_t = 3000)]
     port: u16,
 
-    /// Database file, the same for all instances
+    /// Database file, shared by all instances
     #[arg(long, default_value_os_t = env::temp_dir().join("shop.db"))]
     database: PathBuf,
 
-    /// Forget all sales and fill the shelves
+    /// Delete all sales and restock
     #[arg(long)]
     reset: bool,
 
-    /// Do without locks, to see what goes wrong
+    /// Run without locks, to see what goes wrong
     #[arg(long)]
     no_lock: bool,
 
-    /// Redis that keeps the locks, the same for all instances
+    /// Redis server that stores the locks, shared by all instances
     #[arg(long, env, hide_env_values = true, default_value = "memory://")]
     redis_url: String,
 }
@@ -72,7 +72,7 @@ struct Args {
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt::init();
     let args = Args::parse();
-    // Before the shop opens, so that Ctrl-C always closes it in order.
+    // Installed before the shop listens, so that Ctrl-C always shuts it down cleanly.
     let interrupted = tokio::spawn(interrupted());
 
     let locks = LockManager::connect(&args.redis_url).await?;
@@ -82,7 +82,7 @@ async fn main() -> anyhow::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .with_context(|| format!("cannot listen on port {}", args.port))?;
-    introduce(&args, listener.local_addr()?);
+    print_usage(&args, listener.local_addr()?);
 
     let shop = routes(args.no_lock).with_state(database);
     axum::serve(listener, shop).with_graceful_shutdown(async { drop(interrupted.await) }).await?;
@@ -104,31 +104,31 @@ fn routes(no_lock: bool) -> Router<Database> {
         .route("/stats", get(stats::stats))
 }
 
-fn introduce(args: &Args, address: SocketAddr) {
+fn print_usage(args: &Args, address: SocketAddr) {
     let url = format!("http://{address}");
-    println!("shop: the database is {}", args.database.display());
+    println!("shop: database: {}", args.database.display());
     if args.no_lock {
-        println!("shop: without locks");
+        println!("shop: running without locks");
     } else if args.redis_url.starts_with("memory:") {
-        println!("shop: locks are in memory, good for one instance; set REDIS_URL to start more");
+        println!("shop: locks are in memory, for one instance only; set REDIS_URL to run several");
     } else {
         println!("shop: locks are in Redis");
     }
     println!("shop: listening on {url}");
-    println!("shop: try");
+    println!("shop: try:");
     println!("  curl -X POST {url}/coupons/1/grab");
     println!("  seq 300 | xargs -P 50 -I{{}} curl -s -o /dev/null -X POST {url}/coupons/1/grab");
     println!("  curl {url}/stats");
 }
 
-/// Ends when the user presses Ctrl-C.
+/// Completes when the user presses Ctrl-C.
 async fn interrupted() {
     if let Err(error) = signal::ctrl_c().await {
         tracing::error!(%error, "cannot listen for Ctrl-C");
     }
 }
 
-/// Stands for a call to another service, and for the time that it takes.
-async fn ask_another_service() {
+/// Simulates a call to another service.
+async fn call_another_service() {
     tokio::time::sleep(Duration::from_millis(5)).await;
 }

@@ -1,12 +1,12 @@
-//! `POST /orders/{id}/pay`: the second click on "pay" must not charge the card again, and is told
-//! so at once.
+//! `POST /orders/{id}/pay`: a second click on "pay" must not charge the card again, and gets its
+//! response at once.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use lock_runtime::redis_lock;
 use serde::Serialize;
 
-use crate::ask_another_service;
+use crate::call_another_service;
 use crate::database::Database;
 use crate::error::AppError;
 
@@ -15,7 +15,7 @@ pub(crate) struct Receipt {
     order: u32,
 }
 
-/// Without `wait`, a lock that is held is an error at once: 409, with `Retry-After`.
+/// Charges the card once. Without `wait`, a held lock is an immediate 409 with `Retry-After`.
 #[redis_lock(key = "order:<id>", ttl = "5s")]
 pub(crate) async fn pay(
     State(database): State<Database>,
@@ -24,7 +24,7 @@ pub(crate) async fn pay(
     pay_unlocked(State(database), Path(id)).await
 }
 
-/// Two of these that overlap both find the order open, and both charge the card.
+/// Without the lock, overlapping calls all find the order unpaid and all charge the card.
 pub(crate) async fn pay_unlocked(
     State(database): State<Database>,
     Path(id): Path<u32>,
@@ -38,7 +38,7 @@ pub(crate) async fn pay_unlocked(
         return Err(AppError::AlreadyPaid);
     }
 
-    ask_another_service().await; // Charge the card.
+    call_another_service().await; // Charge the card.
 
     database
         .run(move |sql| {

@@ -1,4 +1,4 @@
-//! `GET /stats`: whether more was given away than there was.
+//! `GET /stats`: the sales so far, and by how much they exceed the stock.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The nightly job in two processes, as on two machines.
+//! The nightly job in two processes, each in the place of a machine.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn start(redis: &Server) -> Child {
     Child::spawn(&command)
 }
 
-/// What came of the job, from a line such as `nightly: 03:00:00 ran`.
+/// Returns the outcome of the job from a line such as `nightly: 03:00:00 ran`.
 async fn outcome(process: &Child) -> String {
     process.line_matching("nightly: closed", LIMIT).await;
     let lines = process.lines().into_iter();
@@ -25,7 +25,7 @@ async fn outcome(process: &Child) -> String {
 }
 
 #[tokio::test]
-async fn of_two_processes_one_runs_and_the_other_skips() {
+async fn runs_job_once_in_two_processes() {
     let redis = Server::start().await;
     let machines = [start(&redis), start(&redis)];
 
@@ -38,12 +38,12 @@ async fn of_two_processes_one_runs_and_the_other_skips() {
 }
 
 #[tokio::test]
-async fn a_machine_whose_clock_is_late_skips_too() {
+async fn skips_job_on_machine_with_slow_clock() {
     let redis = Server::start().await;
-    let early = start(&redis);
-    assert_eq!(outcome(&early).await, "ran");
+    let on_time = start(&redis);
+    assert_eq!(outcome(&on_time).await, "ran");
 
-    // The job is over, and another machine thinks that its time has only come now.
-    let late = start(&redis);
-    assert!(outcome(&late).await.starts_with("skipped: "));
+    // The job has ended when the slow clock reaches the scheduled time.
+    let slow = start(&redis);
+    assert!(outcome(&slow).await.starts_with("skipped: "));
 }

@@ -1,16 +1,15 @@
-//! The shop as two processes that share a database and a Redis.
+//! The shop as two processes that share a database and a Redis server.
+
+mod support;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use harness::{Child, Server};
-use reqwest::{Client, StatusCode};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
+use support::{LIMIT, post, served, start};
 use tempfile::TempDir;
-use tokio::task::JoinSet;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running shop.
 struct Shop {
@@ -25,35 +24,24 @@ impl Shop {
             .args(["--port", "0", "--redis-url", redis_url, "--database"])
             .arg(folder.join("shop.db"))
             .args(options);
-        let process = Child::spawn(&command);
-        let line = process.line_matching("listening on ", LIMIT).await;
-        let url = line.rsplit(' ').next().unwrap().to_owned();
+        let (process, url) = start(&command).await;
         Self { process, url }
     }
 
     async fn stats(&self) -> Value {
-        let answer = reqwest::get(format!("{}/stats", self.url)).await.unwrap();
-        answer.json().await.unwrap()
+        let response = reqwest::get(format!("{}/stats", self.url)).await.unwrap();
+        response.json().await.unwrap()
     }
 }
 
-/// Sends `count` requests at once, to one shop after the other, and returns all answers.
+/// Sends `count` requests at once, spread over the shops, and returns the status of each.
 async fn rush(shops: &[Shop], path: &str, count: usize) -> Vec<StatusCode> {
-    let client = Client::new();
-    let mut requests = JoinSet::new();
-    for shop in shops.iter().cycle().take(count) {
-        let request = client.post(format!("{}{path}", shop.url)).send();
-        requests.spawn(async { request.await.unwrap().status() });
-    }
-    requests.join_all().await
-}
-
-fn served(answers: &[StatusCode]) -> usize {
-    answers.iter().filter(|answer| answer.is_success()).count()
+    let urls: Vec<&str> = shops.iter().map(|shop| &*shop.url).collect();
+    post(&urls, path, count).await
 }
 
 #[tokio::test]
-async fn two_instances_never_sell_more_than_there_is() {
+async fn sells_no_more_than_the_stock_with_two_instances() {
     let redis = Server::start().await;
     let folder = TempDir::new().unwrap();
     let shops = [
@@ -68,25 +56,25 @@ async fn two_instances_never_sell_more_than_there_is() {
     assert_eq!(served(&grabs), 100);
     assert_eq!(served(&payments), 1);
     assert_eq!(served(&deductions), 25);
-    for (answers, refusals) in [
+    for (statuses, refusals) in [
         (grabs, [StatusCode::GONE, StatusCode::CONFLICT]),
         (payments, [StatusCode::CONFLICT, StatusCode::CONFLICT]),
         (deductions, [StatusCode::GONE, StatusCode::CONFLICT]),
     ] {
-        let mut refused = answers.iter().filter(|answer| !answer.is_success());
-        assert!(refused.all(|answer| refusals.contains(answer)), "{answers:?}");
+        let mut refused = statuses.iter().filter(|status| !status.is_success());
+        assert!(refused.all(|status| refusals.contains(status)), "{statuses:?}");
     }
-    let books = json!({
+    let stats = json!({
         "coupons": { "issued": 100, "remaining": 0, "grabbed": 100, "overdrawn": 0 },
         "orders": { "paid": 1, "charges": 1, "overcharged": 0 },
         "items": { "stocked": 50, "remaining": 0, "deducted": 50, "overdrawn": 0 },
     });
-    assert_eq!(shops[0].stats().await, books);
-    assert_eq!(shops[1].stats().await, books);
+    assert_eq!(shops[0].stats().await, stats);
+    assert_eq!(shops[1].stats().await, stats);
 }
 
 #[tokio::test]
-async fn without_locks_they_do() {
+async fn sells_more_than_the_stock_without_locks() {
     let folder = TempDir::new().unwrap();
     let shops = [
         Shop::open(folder.path(), "memory://", &["--no-lock"]).await,
@@ -107,7 +95,7 @@ async fn without_locks_they_do() {
 }
 
 #[tokio::test]
-async fn one_instance_does_without_redis() {
+async fn sells_no_more_than_the_stock_without_redis() {
     let folder = TempDir::new().unwrap();
     let shops = [Shop::open(folder.path(), "memory://", &[]).await];
     let output = shops[0].process.lines().join("\n");
@@ -121,7 +109,7 @@ async fn one_instance_does_without_redis() {
 }
 
 #[tokio::test]
-async fn ctrl_c_closes_the_shop() {
+async fn shuts_down_cleanly_on_ctrl_c() {
     let folder = TempDir::new().unwrap();
     let shop = Shop::open(folder.path(), "memory://", &[]).await;
     let id = shop.process.id().to_string();

@@ -1,10 +1,10 @@
-//! Says of a history whether the locks kept their promises. Pure: it knows nothing but the history.
+//! Checks whether the locks kept their promises: a pure function of the history.
 
 mod accesses;
-mod backing;
-mod claims;
-mod grants;
-mod keys;
+mod expiry;
+mod fences;
+mod holds;
+mod orphans;
 mod outages;
 #[cfg(test)]
 mod tests;
@@ -13,36 +13,36 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::history::{Entry, Event};
-use claims::Claim;
+use holds::Hold;
 
-/// What a run promised.
+/// The promises of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) ttl: Duration,
-    /// Whether locks could be forgotten, by a server without a memory or in a failover. Two claims may
-    /// overlap then, until the first holder hears of it.
-    pub(crate) amnesia: bool,
-    /// Whether a server could go on for a moment after another one had taken over. Then the fences of
-    /// its grants are smaller, and the resource turns their holders away.
-    pub(crate) successors: bool,
+    /// Whether a restart or a failover may lose locks. Two holds may then overlap until the first
+    /// holder learns of the loss.
+    pub(crate) loses_locks: bool,
+    /// Whether an old master may go on for a moment after a failover. Its grants then have lower
+    /// fences, and the resource refuses their holders.
+    pub(crate) failovers: bool,
 }
 
-/// What became of the promises.
+/// The result of a check.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) faults: usize,
     pub(crate) grants: usize,
-    /// Claims that overlap another one, or the time in which the server may grant another one;
-    /// tolerated or not.
+    /// Holds that overlap another one, or a time in which the server may grant the lock again;
+    /// tolerated ones included.
     pub(crate) overlaps: usize,
-    /// Accesses to the resource that came too late and were refused.
+    /// Late accesses that the resource refused.
     pub(crate) refused: usize,
-    /// The longest time that a lock was wanted, free and granted to nobody, while the server was well.
+    /// The longest time without a grant of a lock that was requested and free on healthy servers.
     pub(crate) longest_outage: Duration,
     pub(crate) violations: Vec<Violation>,
 }
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) at: Duration,
@@ -50,40 +50,40 @@ pub(crate) struct Violation {
     pub(crate) text: String,
 }
 
-/// Which promise it was.
+/// The promise that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Two clients held a lock at the same time, or could have.
+    /// Two clients held the same lock at once, or could have.
     Overlap,
-    /// A fence was given twice, or smaller than an earlier one, or accepted out of order.
+    /// A fence was granted twice, was lower than an earlier one, or was accepted out of order.
     Fence,
-    /// A write that was accepted is not in the counter.
+    /// An accepted write is missing from the counter.
     LostUpdate,
-    /// A key outlived its holder, or would outlive everybody.
+    /// A key outlived its holder, or never expires.
     Orphan,
-    /// A lock was granted to nobody for too long.
+    /// A lock was not granted for too long.
     Outage,
 }
 
-/// Goes over a history, which is in order of time.
+/// Checks a history, which is sorted by time.
 pub(crate) fn check(history: &[Entry], rules: &Rules) -> Verdict {
-    let claims = claims::all(history);
-    let (mut overlaps, mut violations) = claims::overlaps(&claims, rules);
-    if !rules.amnesia {
-        let found = backing::check(history, &claims);
+    let holds = holds::all(history);
+    let (mut overlaps, mut violations) = holds::overlaps(&holds, rules);
+    if !rules.loses_locks {
+        let found = expiry::check(history, &holds);
         overlaps += found.len();
         violations.extend(found);
     }
-    violations.extend(grants::check(history, rules));
-    let (refused, found) = accesses::check(history, &claims);
+    violations.extend(fences::check(history, rules));
+    let (refused, found) = accesses::check(history, &holds);
     violations.extend(found);
-    violations.extend(keys::check(history, &claims, rules.ttl));
-    let (longest_outage, found) = outages::check(history, &claims, rules);
+    violations.extend(orphans::check(history, &holds, rules.ttl));
+    let (longest_outage, found) = outages::check(history, &holds, rules);
     violations.extend(found);
     violations.sort_by_key(|violation| violation.at);
 
     let faults = history.iter().filter(|entry| matches!(entry.event, Event::Faulty { .. })).count();
-    Verdict { faults, grants: claims.len(), overlaps, refused, longest_outage, violations }
+    Verdict { faults, grants: holds.len(), overlaps, refused, longest_outage, violations }
 }
 
 impl Verdict {

@@ -1,4 +1,4 @@
-//! What befalls clients, network and servers, and when: all of it follows from the seed.
+//! The faults of clients, network and servers, and their schedule, which follows from the seed.
 
 use std::time::Duration;
 
@@ -7,113 +7,115 @@ use fastrand::Rng;
 use crate::topology::Topology;
 use crate::{CLIENTS, millis};
 
-/// A fault, with how long it lasts.
+/// A fault and its duration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     Process(ProcessFault),
     Network(NetworkFault),
-    /// One client stands still while an answer is on its way, and finds it when it goes on.
+    /// One client is stopped while a reply is in transit, and reads it when it resumes.
     Freeze(Duration),
     Server(ServerFault),
-    /// What befalls some servers of several; the number says which.
+    /// A fault of some of several servers; the number selects the targets.
     Group(usize, GroupFault),
 }
 
-/// What befalls the process of one client.
+/// A fault of one client process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ProcessFault {
-    /// It stands still.
+    /// The process is stopped and resumed.
     Stop(Duration),
-    /// It is killed, and another one takes its place.
+    /// The process is killed and replaced.
     Kill,
 }
 
-/// What befalls the connections of one client.
+/// A fault of the connections of one client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NetworkFault {
-    /// One reply gets lost, and all that comes after on its connection.
+    /// One reply is lost, with everything after it on its connection.
     LoseReply(Duration),
-    /// Nothing is delivered, and everything later.
-    Hold(Way, Duration),
-    /// Nothing is delivered, ever.
-    Lose(Way, Duration),
-    /// Everything is late by the first duration.
+    /// Data is held back and delivered at the end.
+    Hold(Direction, Duration),
+    /// Data is dropped, and the connections are cut at the end.
+    Lose(Direction, Duration),
+    /// Data is delayed by the first duration, for the second one.
     Delay(Duration, Duration),
+    /// The connections are cut.
     Cut,
 }
 
-/// The directions of a connection that a fault concerns.
+/// The directions of a connection that a fault affects.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     ToServer,
     ToClient,
     Both,
 }
 
-/// What befalls the server.
+/// A fault of a single server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServerFault {
-    /// The process stands still.
+    /// The process is stopped and resumed.
     Stop(Duration),
-    /// It answers nobody.
+    /// The server sleeps and sends no replies.
     Sleep(Duration),
-    /// Somebody's script does not end before it is killed.
+    /// A script of another client loops until it is killed.
     Hang(Duration),
-    /// Writes are answered later.
+    /// Writes are delayed.
     PauseWrites(Duration),
-    /// Writes are refused: there is no memory for them.
+    /// Writes are refused for lack of memory.
     NoMemory(Duration),
-    /// Writes are refused: a snapshot has failed.
+    /// Writes are refused after a failed snapshot.
     NoSnapshot(Duration),
-    /// Writes are refused: there is no replica.
+    /// Writes are refused for lack of replicas.
     NoReplica(Duration),
-    /// Connections are closed, of clients of one type.
+    /// The connections of one client type are closed.
     Disconnect(&'static str),
+    /// The script cache is flushed.
     ForgetScripts,
-    /// The process is killed and started anew.
+    /// The process is killed and restarted.
     Restart,
-    /// All data is gone; with amnesia only.
+    /// All data is deleted; only with `--amnesia`.
     Flush,
 }
 
-/// What befalls servers of which others can take the place.
+/// A fault of servers that can fail over or form a majority.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GroupFault {
-    /// Those in charge stand still, perhaps for so long that others take over.
+    /// The targets are stopped, perhaps for long enough to cause a failover.
     Stop(Duration),
-    /// They are killed, and started anew some time after others have taken over, without their data; of
-    /// independent ones, two others as well.
+    /// The targets are killed, and restarted without data some time after the failover. In Redlock,
+    /// two other servers are restarted right after.
     Kill(Duration),
-    /// They answer later, perhaps so late that others take over.
+    /// The targets delay their clients, perhaps for long enough to cause a failover.
     Pause(Duration),
-    /// Another one takes over, though all is well.
+    /// A planned failover of healthy servers.
     FailOver,
-    /// A slot is moved to another one, which takes a while.
-    Move(Duration),
-    /// All close their connections, of clients of one type.
+    /// A slot is moved to another master, in this time.
+    MoveSlot(Duration),
+    /// All servers close the connections of one client type.
     Disconnect(&'static str),
-    /// All forget their scripts.
+    /// All servers flush their script caches.
     ForgetScripts,
 }
 
 impl Fault {
-    /// Whether it befalls one client, and none of the servers.
-    pub(crate) fn is_of_client(self) -> bool {
+    /// Whether the fault affects one client and no server.
+    pub(crate) fn hits_one_client(self) -> bool {
         matches!(self, Self::Process(_) | Self::Network(_) | Self::Freeze(_))
     }
 }
 
-/// A fault to come.
+/// A fault of the schedule.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Planned {
-    /// The pause before it.
+pub(crate) struct PlannedFault {
+    /// The time since the previous fault.
     pub(crate) after: Duration,
-    /// The client that it concerns, if it concerns one.
+    /// The client that is affected, if the fault affects one.
     pub(crate) client: usize,
     pub(crate) fault: Fault,
 }
 
-/// All faults of a run, without end.
+/// The endless sequence of faults of a run.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     random: Rng,
@@ -128,27 +130,27 @@ impl Schedule {
 }
 
 impl Iterator for Schedule {
-    type Item = Planned;
+    type Item = PlannedFault;
 
-    fn next(&mut self) -> Option<Planned> {
+    fn next(&mut self) -> Option<PlannedFault> {
         let random = &mut self.random;
         let after = millis(random.u64(100..700));
         let client = random.usize(..CLIENTS);
         let fault = match random.u8(..10) {
-            _ if self.topology != Topology::Server => several(self.topology, random),
+            _ if self.topology != Topology::Server => topology_fault(self.topology, random),
             0..2 => Fault::Process(process_fault(random)),
             2..5 => Fault::Network(network_fault(random)),
             5 => Fault::Freeze(millis(random.u64(100..2_500))),
             _ if self.amnesia && random.u8(..4) == 0 => Fault::Server(ServerFault::Flush),
             _ => Fault::Server(server_fault(random)),
         };
-        Some(Planned { after, client, fault })
+        Some(PlannedFault { after, client, fault })
     }
 }
 
-/// A fault where several servers keep the locks. The network is left alone: servers tell clients where
-/// others are, and nothing stands between.
-fn several(topology: Topology, random: &mut Rng) -> Fault {
+/// A fault where several servers keep the locks. There are no network faults: the servers announce
+/// each other's addresses, so that clients bypass proxies.
+fn topology_fault(topology: Topology, random: &mut Rng) -> Fault {
     if random.u8(..10) < 4 {
         return Fault::Process(process_fault(random));
     }
@@ -161,7 +163,7 @@ fn several(topology: Topology, random: &mut Rng) -> Fault {
         6 => GroupFault::Kill(duration),
         7 => GroupFault::Stop(2 * duration),
         other => match topology {
-            Topology::Cluster if other == 8 => GroupFault::Move(duration / 2),
+            Topology::Cluster if other == 8 => GroupFault::MoveSlot(duration / 2),
             Topology::Sentinel | Topology::Replicas | Topology::Cluster => GroupFault::FailOver,
             Topology::Server | Topology::Redlock => GroupFault::Kill(duration),
         },
@@ -177,17 +179,17 @@ fn process_fault(random: &mut Rng) -> ProcessFault {
 }
 
 fn network_fault(random: &mut Rng) -> NetworkFault {
-    let way = match random.u8(..3) {
-        0 => Way::ToServer,
-        1 => Way::ToClient,
-        _ => Way::Both,
+    let direction = match random.u8(..3) {
+        0 => Direction::ToServer,
+        1 => Direction::ToClient,
+        _ => Direction::Both,
     };
     match random.u8(..7) {
         0 => NetworkFault::Cut,
         1 => NetworkFault::LoseReply(millis(random.u64(100..2_500))),
-        2 => NetworkFault::Lose(way, millis(random.u64(500..3_000))),
+        2 => NetworkFault::Lose(direction, millis(random.u64(500..3_000))),
         3..5 => NetworkFault::Delay(millis(random.u64(5..200)), millis(random.u64(1_000..4_000))),
-        _ => NetworkFault::Hold(way, millis(random.u64(100..2_000))),
+        _ => NetworkFault::Hold(direction, millis(random.u64(100..2_000))),
     }
 }
 

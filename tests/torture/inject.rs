@@ -1,4 +1,4 @@
-//! How a fault is made, and healed.
+//! Injects faults and heals them.
 
 use std::fs;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use harness::{Mode, Proxy, Server, run};
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use crate::arena::Process;
-use crate::faults::{NetworkFault, ProcessFault, ServerFault, Way};
+use crate::faults::{Direction, NetworkFault, ProcessFault, ServerFault};
 use crate::millis;
+use crate::testbed::Process;
 
 impl ProcessFault {
     pub(crate) async fn inject(self, process: &mut Process) {
@@ -24,7 +24,7 @@ impl ProcessFault {
     }
 }
 
-/// Stops a process between a question and its answer, which then waits in its system's buffers.
+/// Stops a process between a request and its reply, which then waits in the socket buffer.
 pub(crate) async fn freeze(proxy: &Proxy, process: &Process, duration: Duration) {
     let sent = proxy.until_sent("EVAL");
     proxy.to_client(Mode::Hold);
@@ -45,13 +45,13 @@ impl NetworkFault {
                 sleep(duration).await;
                 proxy.to_client(Mode::Pass);
             }
-            Self::Hold(way, duration) => {
-                way.set(proxy, Mode::Hold);
+            Self::Hold(direction, duration) => {
+                direction.set(proxy, Mode::Hold);
                 sleep(duration).await;
                 proxy.both_ways(Mode::Pass);
             }
-            Self::Lose(way, duration) => {
-                way.set(proxy, Mode::Lose);
+            Self::Lose(direction, duration) => {
+                direction.set(proxy, Mode::Lose);
                 sleep(duration).await;
                 proxy.both_ways(Mode::Pass);
                 proxy.cut();
@@ -66,7 +66,7 @@ impl NetworkFault {
     }
 }
 
-impl Way {
+impl Direction {
     fn set(self, proxy: &Proxy, mode: Mode) {
         match self {
             Self::ToServer => proxy.to_server(mode),
@@ -96,7 +96,7 @@ impl ServerFault {
                 sleep(duration).await;
                 let mut redis = server.connection().await;
                 while !script.is_finished() {
-                    // Fails while the script has not begun, and when it has ended.
+                    // Fails before the script has begun and after it has ended.
                     let _ = redis::cmd("SCRIPT").arg("KILL").exec_async(&mut redis).await;
                     sleep(millis(10)).await;
                 }
@@ -111,11 +111,11 @@ impl ServerFault {
                 run(&mut redis, "CONFIG SET maxmemory 0").await;
             }
             Self::NoSnapshot(duration) => {
-                fail_to_save(server, &mut redis).await;
+                fail_snapshot(server, &mut redis).await;
                 run(&mut redis, "CONFIG SET stop-writes-on-bgsave-error yes").await;
                 sleep(duration).await;
                 run(&mut redis, "CONFIG SET stop-writes-on-bgsave-error no").await;
-                save_points(&mut redis, "").await;
+                set_save_points(&mut redis, "").await;
             }
             Self::NoReplica(duration) => {
                 run(&mut redis, "CONFIG SET min-replicas-to-write 1").await;
@@ -132,26 +132,27 @@ impl ServerFault {
     }
 }
 
-/// Has a snapshot fail; writes are not refused for that yet.
-async fn fail_to_save(server: &Server, redis: &mut MultiplexedConnection) {
+/// Makes a snapshot fail, without yet refusing writes for it.
+async fn fail_snapshot(server: &Server, redis: &mut MultiplexedConnection) {
     let obstacle = server.dir().join("dump.rdb");
-    fs::create_dir(&obstacle).expect("there are no snapshots");
+    fs::create_dir(&obstacle).expect("failed to put a folder in the place of the snapshot");
     run(redis, "CONFIG SET stop-writes-on-bgsave-error no").await;
-    save_points(redis, "3600 1").await;
+    set_save_points(redis, "3600 1").await;
     run(redis, "BGSAVE SCHEDULE").await;
-    while !has_failed_to_save(redis).await {
+    while !snapshot_has_failed(redis).await {
         sleep(millis(3)).await;
     }
-    fs::remove_dir(obstacle).expect("it is empty");
+    fs::remove_dir(obstacle).expect("failed to remove the empty folder");
 }
 
-/// Without any, a snapshot that has failed does not matter, and none are made.
-async fn save_points(redis: &mut MultiplexedConnection, points: &str) {
-    let done = redis::cmd("CONFIG").arg(&["SET", "save", points]).exec_async(redis).await;
-    done.expect("the server takes the setting");
+/// Sets the save points. Without any, no snapshots are made and failed ones do not stop writes.
+async fn set_save_points(redis: &mut MultiplexedConnection, points: &str) {
+    let result = redis::cmd("CONFIG").arg(&["SET", "save", points]).exec_async(redis).await;
+    result.expect("the server refused the setting");
 }
 
-async fn has_failed_to_save(redis: &mut MultiplexedConnection) -> bool {
-    let info: String = redis::cmd("INFO").query_async(redis).await.expect("the server answers");
+async fn snapshot_has_failed(redis: &mut MultiplexedConnection) -> bool {
+    let info: String =
+        redis::cmd("INFO").query_async(redis).await.expect("the server did not reply to INFO");
     info.contains("rdb_bgsave_in_progress:0") && info.contains("rdb_last_bgsave_status:err")
 }

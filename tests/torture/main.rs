@@ -1,21 +1,21 @@
-//! Eight processes compete for four locks while faults befall them and their server, and a checker
-//! goes over everything that happened.
+//! Eight processes compete for four locks while faults hit them and their servers, and a checker
+//! goes through the recorded history.
 //!
 //! `cargo run --release -p torture -- --seconds 60 --seed 7` prints one line, and fails if a lock
-//! did not do what it promises. With `--amnesia`, the server also forgets its locks now and then:
-//! then two clients may hold one for a while, and the fences alone keep them apart. `--topology` has
-//! several servers keep the locks, and befalls those.
+//! broke a promise. With `--amnesia`, the server also forgets its locks now and then: two clients
+//! may then hold the same lock for a while, and only the fences keep their writes apart. With
+//! `--topology`, several servers keep the locks, and the faults hit those servers.
 
-mod arena;
 mod checker;
 mod client;
 mod faults;
 mod history;
 mod inject;
-mod look;
+mod observer;
+mod operation;
 mod resource;
+mod testbed;
 mod topology;
-mod turn;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,34 +27,34 @@ use tempfile::TempDir;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::sleep;
 
-use arena::Arena;
 use checker::Rules;
 use faults::Schedule;
+use testbed::Testbed;
 use topology::Topology;
 
 const CLIENTS: usize = 8;
 const KEYS: usize = 4;
 const TTL: Duration = Duration::from_secs(1);
 
-/// After so many faults, there is a moment without.
-const BETWEEN_QUIET: usize = 25;
-/// How many violations are printed.
-const SHOWN: usize = 20;
+/// Number of faults between two recovery phases.
+const FAULTS_PER_PHASE: usize = 25;
+/// Number of violations that are printed.
+const MAX_PRINTED: usize = 20;
 
-/// Lets clients compete for locks while faults befall them, and checks what happened.
+/// Lets clients compete for locks while faults hit them, and checks the recorded history
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Args {
-    /// For how long there are faults
+    /// How long faults are injected
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// What all random choices depend on; a random one by default
+    /// Seed of all random choices; random by default
     #[arg(long, default_value_t = fastrand::u64(..10_000))]
     seed: u64,
-    /// What keeps the locks
+    /// Which servers keep the locks
     #[arg(long, value_enum, default_value_t = Topology::Server)]
     topology: Topology,
-    /// The server forgets its locks now and then
+    /// Let the server forget its locks now and then
     #[arg(long, conflicts_with = "topology")]
     amnesia: bool,
     #[command(subcommand)]
@@ -64,7 +64,7 @@ struct Args {
 /// The part of this program that runs as a process of its own.
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Takes locks.
+    /// Takes locks until told to stop
     #[command(hide = true)]
     Client(client::Options),
 }
@@ -76,16 +76,16 @@ async fn main() -> ExitCode {
         client::run(options).await;
         return ExitCode::SUCCESS;
     }
-    let dir = TempDir::with_prefix("torture-").expect("a folder can be made");
-    // What waits with async closures is bound to its thread.
+    let dir = TempDir::with_prefix("torture-").expect("failed to create a temporary folder");
+    // Futures that wait with async closures are not `Send`.
     LocalSet::new().run_until(torture(&args, dir.path())).await;
 
-    let successors = args.topology.forgets();
-    let rules = Rules { ttl: TTL, amnesia: args.amnesia || successors, successors };
+    let failovers = args.topology.loses_locks();
+    let rules = Rules { ttl: TTL, loses_locks: args.amnesia || failovers, failovers };
     let verdict = checker::check(&history::read(dir.path()), &rules);
     let violations = &verdict.violations;
     if !violations.is_empty() {
-        violations.iter().take(SHOWN).for_each(|violation| eprintln!("{violation}"));
+        violations.iter().take(MAX_PRINTED).for_each(|violation| eprintln!("{violation}"));
         eprintln!("{} violations; the history is in {}", violations.len(), dir.keep().display());
     }
     let topology = match args.topology {
@@ -96,10 +96,10 @@ async fn main() -> ExitCode {
     ExitCode::from(u8::from(!violations.is_empty()))
 }
 
-/// Runs everything and leaves the history in `dir`.
+/// Runs clients, servers and faults, and leaves the history in `dir`.
 async fn torture(args: &Args, dir: &Path) {
-    let arena = Arc::new(Arena::start(dir, args.seed, args.topology, args.amnesia).await);
-    let watch = tokio::spawn(Arc::clone(&arena).watch());
+    let testbed = Arc::new(Testbed::start(dir, args.seed, args.topology, args.amnesia).await);
+    let observer = tokio::spawn(Arc::clone(&testbed).observe());
     let end = Instant::now() + Duration::from_secs(args.seconds);
     let mut faults = JoinSet::new();
     for (number, planned) in Schedule::new(args.seed, args.topology, args.amnesia).enumerate() {
@@ -107,22 +107,22 @@ async fn torture(args: &Args, dir: &Path) {
         if Instant::now() >= end {
             break;
         }
-        faults.spawn_local(Arc::clone(&arena).inject(number, planned));
-        if number % BETWEEN_QUIET == BETWEEN_QUIET - 1 {
-            over(&mut faults).await;
-            arena.rest().await;
+        faults.spawn_local(Arc::clone(&testbed).inject(number, planned));
+        if number % FAULTS_PER_PHASE == FAULTS_PER_PHASE - 1 {
+            wait_until_healed(&mut faults).await;
+            testbed.recover().await;
         }
     }
-    over(&mut faults).await;
-    arena.rest().await;
-    arena.stop().await;
-    watch.abort();
+    wait_until_healed(&mut faults).await;
+    testbed.recover().await;
+    testbed.stop().await;
+    observer.abort();
 }
 
 /// Waits until all faults are healed.
-async fn over(faults: &mut JoinSet<()>) {
+async fn wait_until_healed(faults: &mut JoinSet<()>) {
     while let Some(healed) = faults.join_next().await {
-        healed.expect("a fault can be made and healed");
+        healed.expect("the task of a fault panicked");
     }
 }
 

@@ -1,6 +1,6 @@
-//! What the locks protect: a counter for each, which turns late clients away by their fences.
+//! The protected resource: one counter per lock, which refuses late clients by their fences.
 //!
-//! No fault befalls it: it tells what a client did, and in which order.
+//! No fault affects it, so that it records what the clients did, and in which order.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,28 +14,28 @@ use crate::history::{Attempt, Event, Key, Log};
 
 const SOCKET: &str = "resource.sock";
 
-/// The side that keeps the counters, on threads of its own that end with the process.
+/// The server with the counters, on threads that end with the process.
 #[derive(Debug)]
 pub(crate) struct Resource(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    rows: Vec<Row>,
+    counters: Vec<Counter>,
     log: Log,
 }
 
 /// One counter.
 #[derive(Debug, Clone, Copy, Default)]
-struct Row {
-    /// The greatest fence that was accepted.
+struct Counter {
+    /// The highest accepted fence.
     fence: u64,
-    count: u64,
-    /// How often it was read or written.
+    value: u64,
+    /// The number of accepted reads and writes.
     accesses: u64,
 }
 
-/// What a client asks: the value, or to replace it. The answer is the value, or none to a client
-/// that is late.
+/// A read of a counter or, with a value, a write. The reply is the value, or none if the fence is
+/// too old.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) attempt: Attempt,
@@ -45,11 +45,12 @@ pub(crate) struct Request {
 }
 
 impl Resource {
-    /// `keys` counters, to be reached by a socket in `dir`.
+    /// Serves `keys` counters on a socket in `dir`.
     pub(crate) fn start(dir: &Path, keys: usize) -> Self {
-        let (rows, log) = (vec![Row::default(); keys], Log::create(dir, "resource"));
-        let state = Arc::new(Mutex::new(State { rows, log }));
-        let listener = UnixListener::bind(dir.join(SOCKET)).expect("the folder is new");
+        let (counters, log) = (vec![Counter::default(); keys], Log::create(dir, "resource"));
+        let state = Arc::new(Mutex::new(State { counters, log }));
+        let listener = UnixListener::bind(dir.join(SOCKET))
+            .expect("failed to bind the socket of the resource");
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -60,60 +61,66 @@ impl Resource {
         Self(state)
     }
 
-    /// How often each counter was read or written so far.
+    /// Returns the number of accepted reads and writes of each counter.
     pub(crate) fn accesses(&self) -> Vec<u64> {
-        lock(&self.0).rows.iter().map(|row| row.accesses).collect()
+        lock(&self.0).counters.iter().map(|counter| counter.accesses).collect()
     }
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().expect("no panic under the lock")
+    state.lock().expect("a thread panicked while it held the mutex")
 }
 
-/// Answers one client until it is gone.
+/// Serves one client until it disconnects.
 fn serve(stream: &UnixStream, state: &Mutex<State>) {
     let requests = BufReader::new(stream).split(b'\n').map_while(Result::ok);
     for request in requests.map_while(|line| serde_json::from_slice::<Request>(&line).ok()) {
-        let answer = serde_json::to_string(&lock(state).decide(request)).expect("it is a number");
-        if writeln!(&mut &*stream, "{answer}").is_err() {
-            return; // it was killed, with its request made
+        let reply =
+            serde_json::to_string(&lock(state).apply(request)).expect("a number is valid JSON");
+        if writeln!(&mut &*stream, "{reply}").is_err() {
+            return; // the client was killed after its request
         }
     }
 }
 
 impl State {
-    /// Compares and writes in one step, and notes it in the order of these steps.
-    fn decide(&mut self, request: Request) -> Option<u64> {
+    /// Checks the fence, reads or writes, and records it in one step, so that the history has the
+    /// order of the accesses.
+    fn apply(&mut self, request: Request) -> Option<u64> {
         let Request { attempt, key, fence, write } = request;
-        let row = &mut self.rows[key];
-        let accepted = fence >= row.fence;
+        let counter = &mut self.counters[key];
+        let accepted = fence >= counter.fence;
         if accepted {
-            row.fence = fence;
-            row.count = write.unwrap_or(row.count);
-            row.accesses += 1;
+            counter.fence = fence;
+            counter.value = write.unwrap_or(counter.value);
+            counter.accesses += 1;
         }
-        self.log.note(Event::Accessed { attempt, key, fence, write, accepted });
-        accepted.then_some(self.rows[key].count)
+        self.log.record(Event::Accessed { attempt, key, fence, write, accepted });
+        accepted.then_some(self.counters[key].value)
     }
 }
 
-/// The side of a client.
+/// The connection of a client to the resource.
 #[derive(Debug)]
-pub(crate) struct Access(BufReader<UnixStream>);
+pub(crate) struct Connection(BufReader<UnixStream>);
 
-impl Access {
-    /// A connection to the resource whose socket is in `dir`.
+impl Connection {
+    /// Connects to the resource whose socket is in `dir`.
     pub(crate) fn open(dir: &Path) -> Self {
-        Self(BufReader::new(UnixStream::connect(dir.join(SOCKET)).expect("the resource listens")))
+        let stream = UnixStream::connect(dir.join(SOCKET));
+        Self(BufReader::new(stream.expect("failed to connect to the resource")))
     }
 
-    /// Asks, and blocks until the answer is there, which is at once.
-    pub(crate) fn ask(&mut self, request: &Request) -> Option<u64> {
-        let mut line = serde_json::to_string(request).expect("a request is JSON");
+    /// Sends a request and blocks until the reply, which arrives at once.
+    pub(crate) fn send(&mut self, request: &Request) -> Option<u64> {
+        let mut line = serde_json::to_string(request).expect("a request is valid JSON");
         line.push('\n');
-        self.0.get_mut().write_all(line.as_bytes()).expect("the resource reads");
+        self.0
+            .get_mut()
+            .write_all(line.as_bytes())
+            .expect("failed to send a request to the resource");
         line.clear();
-        self.0.read_line(&mut line).expect("the resource answers");
-        serde_json::from_str(&line).expect("the answer is a number")
+        self.0.read_line(&mut line).expect("failed to receive the reply of the resource");
+        serde_json::from_str(&line).expect("the reply of the resource is not a number")
     }
 }

@@ -1,4 +1,4 @@
-//! The servers that keep the locks: all that differs from one topology to another.
+//! The servers that keep the locks, and everything that differs between topologies.
 
 use std::fmt;
 use std::slice;
@@ -10,44 +10,45 @@ use harness::{Cluster, Sentinels, Server, eventually, redlock_url, run};
 use tokio::time::sleep;
 
 use crate::faults::{Fault, GroupFault};
-use crate::look::{Rule, Witnesses, uptime, votes};
+use crate::observer::{Observer, Rule, is_eligible, uptime};
 use crate::{KEYS, name};
 
-/// How many servers vote.
-const VOTERS: usize = 5;
-/// Until all is well again, or another server has taken over.
+/// Number of Redlock servers.
+const REDLOCK_SERVERS: usize = 5;
+/// Limit of a failover, and of the time until Redlock servers are eligible.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Without, sentinels leave a master that came back in office for ten seconds.
-const HASTE: &str = "SENTINEL DEBUG INFO-PERIOD 1000 PUBLISH-PERIOD 500";
+/// Makes sentinels demote a returning master sooner; by default, they wait for ten seconds.
+const FAST_SENTINELS: &str = "SENTINEL DEBUG INFO-PERIOD 1000 PUBLISH-PERIOD 500";
 
-/// How the locks are kept.
+/// The servers that keep the locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Topology {
-    /// By one server
+    /// One server
     Server,
-    /// By a master with two replicas, watched by three sentinels
+    /// A master with two replicas, monitored by three sentinels
     Sentinel,
-    /// By three masters of a cluster, each with a replica
+    /// A cluster of three masters with a replica each
     Cluster,
-    /// As with `sentinel`, and both replicas have to acknowledge them
+    /// As `sentinel`, where both replicas have to acknowledge each grant
     Replicas,
-    /// By a majority of five servers
+    /// Five independent servers, of which a majority grants
     Redlock,
 }
 
 impl Topology {
-    /// Whether a server may take over that lacks the last locks.
-    pub(crate) fn forgets(self) -> bool {
+    /// Whether a failover may lose the last locks.
+    pub(crate) fn loses_locks(self) -> bool {
         matches!(self, Self::Sentinel | Self::Cluster)
     }
 
-    /// How many replicas have to acknowledge each grant.
+    /// Returns the number of replicas that have to acknowledge each grant.
     pub(crate) fn replicas(self) -> u32 {
         if self == Self::Replicas { 2 } else { 0 }
     }
 
-    /// Whether nothing may be granted while a fault lasts. Elsewhere, others take over while it does.
-    pub(crate) fn is_down_by(self, fault: Fault) -> bool {
+    /// Whether locks may not be grantable until the fault is healed; otherwise, a failover restores
+    /// grants earlier.
+    pub(crate) fn cannot_grant_during(self, fault: Fault) -> bool {
         match fault {
             Fault::Process(_) | Fault::Network(_) | Fault::Freeze(_) => false,
             Fault::Server(_) => true,
@@ -62,121 +63,121 @@ impl Topology {
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.to_possible_value().expect("none is hidden").get_name())
+        f.write_str(self.to_possible_value().expect("no variant is hidden").get_name())
     }
 }
 
-/// The servers, running.
+/// The running servers.
 #[derive(Debug)]
 pub(crate) enum Servers {
-    One(Box<Server>),
-    Watched(Sentinels),
+    Single(Box<Server>),
+    Sentinels(Sentinels),
     Cluster(Cluster),
-    Independent(Vec<Server>),
+    Redlock(Vec<Server>),
 }
 
 impl Servers {
     pub(crate) async fn start(topology: Topology, amnesia: bool) -> Self {
         let servers = match topology {
-            Topology::Server => Self::One(single(amnesia).await.into()),
+            Topology::Server => Self::Single(start_single(amnesia).await.into()),
             Topology::Sentinel | Topology::Replicas => {
                 let sentinels = Sentinels::start("torture").await;
                 for sentinel in sentinels.sentinels() {
-                    run(&mut sentinel.connection().await, HASTE).await;
+                    run(&mut sentinel.connection().await, FAST_SENTINELS).await;
                 }
-                Self::Watched(sentinels)
+                Self::Sentinels(sentinels)
             }
             Topology::Cluster => Self::Cluster(Cluster::start().await),
-            // They forget what they granted when they are killed, and must not vote for a while then.
+            // Without persistence, a killed server forgets its votes and must not vote for a while.
             Topology::Redlock => {
-                Self::Independent(join_all((0..VOTERS).map(|_| Server::start())).await)
+                Self::Redlock(join_all((0..REDLOCK_SERVERS).map(|_| Server::start())).await)
             }
         };
-        servers.well().await;
+        servers.wait_until_healthy().await;
         servers
     }
 
-    /// The URL for clients.
+    /// Returns the URL for clients.
     pub(crate) fn url(&self) -> String {
         match self {
-            Self::One(server) => server.url(),
-            Self::Watched(sentinels) => sentinels.url(),
+            Self::Single(server) => server.url(),
+            Self::Sentinels(sentinels) => sentinels.url(),
             Self::Cluster(cluster) => cluster.url(),
-            Self::Independent(servers) => redlock_url(servers.iter().map(Server::addr)),
+            Self::Redlock(servers) => redlock_url(servers.iter().map(Server::addr)),
         }
     }
 
-    /// Who tells what is kept.
-    pub(crate) fn witnesses(&self) -> Witnesses {
+    /// Returns an observer of the locks on these servers.
+    pub(crate) fn observer(&self) -> Observer {
         let rule = match self {
-            Self::Independent(servers) => Rule::AMajority(servers.len() / 2 + 1),
-            _ => Rule::TheMaster,
+            Self::Redlock(servers) => Rule::Majority(servers.len() / 2 + 1),
+            _ => Rule::SingleMaster,
         };
-        Witnesses::new(self.all().iter().map(Server::url), rule)
+        Observer::new(self.all().iter().map(Server::url), rule)
     }
 
     fn all(&self) -> &[Server] {
         match self {
-            Self::One(server) => slice::from_ref(server),
-            Self::Watched(sentinels) => sentinels.servers(),
+            Self::Single(server) => slice::from_ref(server),
+            Self::Sentinels(sentinels) => sentinels.servers(),
             Self::Cluster(cluster) => cluster.nodes(),
-            Self::Independent(servers) => servers,
+            Self::Redlock(servers) => servers,
         }
     }
 
     async fn restart(&mut self, server: usize) {
         match self {
-            Self::One(server) => server.restart().await,
-            Self::Watched(sentinels) => sentinels.restart(server).await,
+            Self::Single(server) => server.restart().await,
+            Self::Sentinels(sentinels) => sentinels.restart(server).await,
             Self::Cluster(cluster) => cluster.restart(server).await,
-            Self::Independent(servers) => servers[server].restart().await,
+            Self::Redlock(servers) => servers[server].restart().await,
         }
     }
 
-    /// Makes a fault and waits until all is well again.
+    /// Injects a fault and waits until all servers are healthy again.
     pub(crate) async fn inject(&mut self, number: usize, fault: GroupFault) {
-        let victims = self.in_charge(number).await;
+        let targets = self.targets(number).await;
         match fault {
             GroupFault::Stop(duration) => {
-                for &victim in &victims {
-                    self.all()[victim].pause();
+                for &target in &targets {
+                    self.all()[target].pause();
                 }
                 sleep(duration).await;
-                for victim in victims {
-                    self.all()[victim].resume();
+                for target in targets {
+                    self.all()[target].resume();
                 }
             }
             GroupFault::Kill(duration) => {
-                for &victim in &victims {
-                    self.all()[victim].kill();
+                for &target in &targets {
+                    self.all()[target].kill();
                 }
-                self.taken_over(number, &victims).await;
+                self.wait_for_failover(number, &targets).await;
                 sleep(duration).await;
-                for &victim in &victims {
-                    self.restart(victim).await;
+                for &target in &targets {
+                    self.restart(target).await;
                 }
-                if let Self::Independent(servers) = self {
-                    // So most of them have forgotten what they granted, all in the time of a lease.
-                    for victim in victims {
-                        servers[(victim + 2) % VOTERS].restart().await;
+                if let Self::Redlock(servers) = self {
+                    // A majority has then forgotten its votes within the time of one lease.
+                    for target in targets {
+                        servers[(target + 2) % REDLOCK_SERVERS].restart().await;
                     }
                 }
             }
             GroupFault::Pause(duration) => {
                 let pause = format!("CLIENT PAUSE {}", duration.as_millis());
-                let victims = victims.iter().map(|&victim| &self.all()[victim]);
-                run_on(victims, &pause).await;
+                let targets = targets.iter().map(|&target| &self.all()[target]);
+                run_on(targets, &pause).await;
                 sleep(duration).await;
             }
             GroupFault::FailOver => match self {
-                Self::Watched(sentinels) => sentinels.fail_over().await,
+                Self::Sentinels(sentinels) => sentinels.fail_over().await,
                 Self::Cluster(cluster) => {
                     let pair = cluster.nodes().len() / 2;
-                    cluster.fail_over((victims[0] + pair) % (2 * pair), "").await;
+                    cluster.fail_over((targets[0] + pair) % (2 * pair), "").await;
                 }
-                Self::One(_) | Self::Independent(_) => {}
+                Self::Single(_) | Self::Redlock(_) => {}
             },
-            GroupFault::Move(duration) => {
+            GroupFault::MoveSlot(duration) => {
                 if let Self::Cluster(cluster) = self {
                     move_slot(cluster, number, duration).await;
                 }
@@ -186,48 +187,48 @@ impl Servers {
             }
             GroupFault::ForgetScripts => run_on(self.all(), "SCRIPT FLUSH").await,
         }
-        self.well().await;
+        self.wait_until_healthy().await;
     }
 
-    /// Those that keep the locks, or one of the locks, or two of five.
-    async fn in_charge(&self, number: usize) -> Vec<usize> {
+    /// Returns the master, the owner of a lock's slot, or two of the Redlock servers.
+    async fn targets(&self, number: usize) -> Vec<usize> {
         match self {
-            Self::One(_) => vec![0],
-            Self::Watched(sentinels) => {
+            Self::Single(_) => vec![0],
+            Self::Sentinels(sentinels) => {
                 let master = sentinels.master().await.port();
                 let is_master = |server: &Server| server.port() == master;
                 sentinels.servers().iter().position(is_master).into_iter().collect()
             }
             Self::Cluster(cluster) => vec![cluster.owner(&name(number % KEYS)).await],
-            Self::Independent(_) => vec![number % VOTERS, (number + 1) % VOTERS],
+            Self::Redlock(_) => vec![number % REDLOCK_SERVERS, (number + 1) % REDLOCK_SERVERS],
         }
     }
 
-    /// Waits until others do what these did.
-    async fn taken_over(&self, number: usize, victims: &[usize]) {
+    /// Waits until another server has replaced the killed master.
+    async fn wait_for_failover(&self, number: usize, targets: &[usize]) {
         match self {
-            Self::Watched(sentinels) => {
-                sentinels.switched(sentinels.servers()[victims[0]].port()).await;
+            Self::Sentinels(sentinels) => {
+                sentinels.switched(sentinels.servers()[targets[0]].port()).await;
             }
             Self::Cluster(cluster) => {
-                eventually("another one has the slot", LIMIT, async || {
-                    cluster.owner(&name(number % KEYS)).await != victims[0]
+                eventually("another master owns the slot", LIMIT, async || {
+                    cluster.owner(&name(number % KEYS)).await != targets[0]
                 })
                 .await;
             }
-            Self::One(_) | Self::Independent(_) => {}
+            Self::Single(_) | Self::Redlock(_) => {}
         }
     }
 
-    /// Waits until each server does what it is for.
-    async fn well(&self) {
+    /// Waits until all servers are healthy.
+    async fn wait_until_healthy(&self) {
         match self {
-            Self::One(_) => {}
-            Self::Watched(sentinels) => sentinels.well().await,
+            Self::Single(_) => {}
+            Self::Sentinels(sentinels) => sentinels.well().await,
             Self::Cluster(cluster) => cluster.well().await,
-            Self::Independent(servers) => {
-                eventually("all vote", LIMIT, async || {
-                    join_all(servers.iter().map(age)).await.into_iter().all(votes)
+            Self::Redlock(servers) => {
+                eventually("all servers are eligible", LIMIT, async || {
+                    join_all(servers.iter().map(uptime_of)).await.into_iter().all(is_eligible)
                 })
                 .await;
             }
@@ -235,8 +236,8 @@ impl Servers {
     }
 }
 
-/// A server that keeps its locks when it is restarted, unless it is to forget them.
-async fn single(amnesia: bool) -> Server {
+/// Starts a server that keeps its locks over a restart, unless with amnesia.
+async fn start_single(amnesia: bool) -> Server {
     Server::builder()
         .config(if amnesia { "appendonly no" } else { "appendonly yes" })
         .config("appendfsync always")
@@ -247,10 +248,10 @@ async fn single(amnesia: bool) -> Server {
         .await
 }
 
-async fn age(server: &Server) -> Duration {
+async fn uptime_of(server: &Server) -> Duration {
     let mut redis = server.connection().await;
     let info = redis::cmd("INFO").arg("server").query_async::<String>(&mut redis).await;
-    uptime(&info.expect("the server answers"))
+    uptime(&info.expect("the server did not reply to INFO"))
 }
 
 async fn run_on(servers: impl IntoIterator<Item = &Server>, command: &str) {
@@ -260,7 +261,7 @@ async fn run_on(servers: impl IntoIterator<Item = &Server>, command: &str) {
     .await;
 }
 
-/// Moves the slot of a lock to another master; for a while it is neither here nor there.
+/// Moves the slot of a lock to another master, pausing while it is in migration.
 async fn move_slot(cluster: &Cluster, number: usize, duration: Duration) {
     let key = name(number % KEYS);
     let from = cluster.owner(&key).await;

@@ -1,22 +1,22 @@
-//! That the resource was written to by one holder after the other, and kept what it was told.
+//! Checks that holders access the resource one after the other, and that no write is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Claim, Kind, Violation};
+use super::{Hold, Kind, Violation};
 use crate::history::{Attempt, Entry, Event, Key};
 
-/// One counter, as the accepted accesses make it.
+/// One counter, as reconstructed from the accepted accesses.
 #[derive(Debug, Clone, Copy, Default)]
-struct Row {
+struct Counter {
     last: Option<(u64, Attempt)>,
-    count: u64,
+    value: u64,
 }
 
-/// How many accesses were refused, and what is wrong with those that were not.
-pub(super) fn check(history: &[Entry], claims: &[Claim]) -> (usize, Vec<Violation>) {
+/// Returns the number of refused accesses, and the violations among the accepted ones.
+pub(super) fn check(history: &[Entry], holds: &[Hold]) -> (usize, Vec<Violation>) {
     let granted: BTreeSet<(Attempt, Key, u64)> =
-        claims.iter().map(|claim| (claim.attempt, claim.key, claim.fence)).collect();
-    let mut rows: BTreeMap<Key, Row> = BTreeMap::new();
+        holds.iter().map(|hold| (hold.attempt, hold.key, hold.fence)).collect();
+    let mut counters: BTreeMap<Key, Counter> = BTreeMap::new();
     let mut written = BTreeSet::new();
     let mut refused = 0;
     let mut violations = Vec::new();
@@ -25,34 +25,36 @@ pub(super) fn check(history: &[Entry], claims: &[Claim]) -> (usize, Vec<Violatio
         match *event {
             Event::Accessed { accepted: false, .. } => refused += 1,
             Event::Accessed { attempt, key, fence, write, .. } => {
-                let row = rows.entry(key).or_default();
+                let counter = counters.entry(key).or_default();
                 if !granted.contains(&(attempt, key, fence)) {
                     let text =
-                        format!("{attempt} used {fence} for lock {key}, which it was not given");
+                        format!("{attempt} used fence {fence} of lock {key} without a grant");
                     violation(Kind::Fence, text);
-                } else if let Some((last, owner)) = row.last
+                } else if let Some((last, owner)) = counter.last
                     && (fence < last || fence == last && attempt != owner)
                 {
-                    let text =
-                        format!("{attempt} used {fence} for lock {key} after {owner} used {last}");
+                    let text = format!(
+                        "{attempt} used fence {fence} of lock {key} after {owner} used {last}"
+                    );
                     violation(Kind::Fence, text);
                 }
-                row.last = Some((fence, attempt));
+                counter.last = Some((fence, attempt));
                 if let Some(value) = write {
-                    if value != row.count + 1 {
-                        let count = row.count;
+                    if value != counter.value + 1 {
+                        let before = counter.value;
                         let text =
-                            format!("{attempt} replaced {count} by {value} under lock {key}");
+                            format!("{attempt} replaced {before} by {value} under lock {key}");
                         violation(Kind::LostUpdate, text);
                     }
-                    row.count = value;
+                    counter.value = value;
                     written.insert((attempt, key, value));
                 }
             }
             Event::Confirmed { attempt, key, value }
                 if !written.contains(&(attempt, key, value)) =>
             {
-                let text = format!("{attempt} was told that {value} is written under lock {key}");
+                let text =
+                    format!("{attempt} got a confirmation of lost write {value} under lock {key}");
                 violation(Kind::LostUpdate, text);
             }
             _ => {}

@@ -1,27 +1,27 @@
-//! That locks are granted again soon after all is well.
+//! Checks that locks are granted again soon after the servers are healthy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Claim, Kind, Rules, Violation};
+use super::{Hold, Kind, Rules, Violation};
 use crate::history::{Attempt, Entry, Event, Key};
 
-/// More than any outage should take.
+/// Maximum length of an outage.
 const LIMIT: Duration = Duration::from_secs(10);
-/// More than another server should need to take over, which is part of an outage then.
-const SUCCESSION: Duration = Duration::from_secs(5);
+/// Maximum length of a failover, which is then part of the outage.
+const FAILOVER: Duration = Duration::from_secs(5);
 
-/// What is known of one lock.
+/// The state of one lock.
 #[derive(Debug, Default)]
 struct Lock {
-    asking: BTreeSet<Attempt>,
-    /// Since when somebody has wanted it, and perhaps given up, without a grant.
+    requests: BTreeSet<Attempt>,
+    /// The first request since the last grant, even if its client has given up.
     wanted: Option<Duration>,
-    /// When the last claim ended.
+    /// When the last hold ended.
     free: Duration,
 }
 
-/// What was found so far.
+/// The outages found so far.
 #[derive(Debug)]
 struct Outages {
     limit: Duration,
@@ -29,55 +29,55 @@ struct Outages {
     violations: Vec<Violation>,
 }
 
-/// The longest time for which a lock was wanted and free, and the server well, without a grant; and
-/// all such times that are too long.
+/// Returns the longest outage, and those that are too long. An outage is the time without a grant
+/// in which a lock is requested and free, and the servers are healthy.
 pub(super) fn check(
     history: &[Entry],
-    claims: &[Claim],
+    holds: &[Hold],
     rules: &Rules,
 ) -> (Duration, Vec<Violation>) {
-    let limit = if rules.successors { LIMIT + SUCCESSION } else { LIMIT };
+    let limit = if rules.failovers { LIMIT + FAILOVER } else { LIMIT };
     let mut outages = Outages { limit, longest: Duration::ZERO, violations: Vec::new() };
     let mut locks: BTreeMap<Key, Lock> = BTreeMap::new();
     let mut faults = BTreeSet::new();
-    // Since when the server has been well, if it is.
-    let mut well = Some(Duration::ZERO);
-    let mut claims = claims.iter();
+    // Since when the servers have been healthy, if they are.
+    let mut healthy = Some(Duration::ZERO);
+    let mut holds = holds.iter();
     for &Entry { at, ref event } in history {
         match *event {
             Event::Faulty { fault, of_server: true, .. } => {
                 faults.insert(fault);
-                well = None;
+                healthy = None;
             }
             Event::Healed { fault } if faults.remove(&fault) => {
-                well = faults.is_empty().then_some(at);
+                healthy = faults.is_empty().then_some(at);
             }
             Event::Asked { attempt, key } => {
-                // Who was killed asks no more.
-                let Attempt(client, life, _) = attempt;
+                // A killed client process no longer has requests.
+                let Attempt(client, restarts, _) = attempt;
                 for lock in locks.values_mut() {
-                    lock.asking.retain(|other| other.0 != client || other.1 == life);
+                    lock.requests.retain(|other| other.0 != client || other.1 == restarts);
                 }
                 let lock = locks.entry(key).or_default();
-                lock.asking.insert(attempt);
+                lock.requests.insert(attempt);
                 lock.wanted.get_or_insert(at);
             }
             Event::Returned { attempt, .. } => {
                 for lock in locks.values_mut() {
-                    lock.asking.remove(&attempt);
+                    lock.requests.remove(&attempt);
                 }
             }
             Event::Granted { attempt, key, .. } => {
                 let lock = locks.entry(key).or_default();
-                outages.note(key, lock, well, at);
-                lock.asking.remove(&attempt);
-                lock.wanted = (!lock.asking.is_empty()).then_some(at);
-                let claim = claims.next().expect("each grant begins a claim");
-                lock.free = lock.free.max(claim.until);
+                outages.record(key, lock, healthy, at);
+                lock.requests.remove(&attempt);
+                lock.wanted = (!lock.requests.is_empty()).then_some(at);
+                let hold = holds.next().expect("a grant without a hold");
+                lock.free = lock.free.max(hold.until);
             }
             Event::Stopped => {
                 for (&key, lock) in &locks {
-                    outages.note(key, lock, well, at);
+                    outages.record(key, lock, healthy, at);
                 }
                 break;
             }
@@ -88,13 +88,13 @@ pub(super) fn check(
 }
 
 impl Outages {
-    /// A lock is granted, or should have been.
-    fn note(&mut self, key: Key, lock: &Lock, well: Option<Duration>, at: Duration) {
-        let Some((wanted, well)) = lock.wanted.zip(well) else { return };
-        let outage = at.saturating_sub(wanted.max(lock.free).max(well));
+    /// Records the outage of a lock that ends now, by a grant or with the run.
+    fn record(&mut self, key: Key, lock: &Lock, healthy: Option<Duration>, at: Duration) {
+        let Some((wanted, healthy)) = lock.wanted.zip(healthy) else { return };
+        let outage = at.saturating_sub(wanted.max(lock.free).max(healthy));
         self.longest = self.longest.max(outage);
         if outage > self.limit {
-            let text = format!("lock {key} was granted to nobody for {outage:.1?}");
+            let text = format!("lock {key} was not granted for {outage:.1?}");
             self.violations.push(Violation { at, kind: Kind::Outage, text });
         }
     }

@@ -1,4 +1,4 @@
-//! Histories that keep the promises, and histories that do not. Times are in milliseconds.
+//! Histories with violations and histories without. Times are in milliseconds.
 
 use super::*;
 use crate::history::{Attempt, Holder, Key};
@@ -8,7 +8,7 @@ const A: Attempt = Attempt(0, 0, 0);
 const B: Attempt = Attempt(1, 0, 0);
 const C: Attempt = Attempt(2, 0, 0);
 
-/// The lock that is meant where none is named.
+/// The lock of all events without a named one.
 const K: Key = 0;
 
 fn at(at: u64, event: Event) -> Entry {
@@ -55,12 +55,12 @@ fn confirmed(time: u64, attempt: Attempt, value: u64) -> Entry {
     at(time, Event::Confirmed { attempt, key: K, value })
 }
 
-/// A look at a lock of which nothing is said but its holder.
+/// An observation with a full ttl.
 fn seen(time: u64, token: &str) -> Entry {
-    seen_for(time, token, Some(TTL))
+    seen_with_ttl(time, token, Some(TTL))
 }
 
-fn seen_for(time: u64, token: &str, left: Option<Duration>) -> Entry {
+fn seen_with_ttl(time: u64, token: &str, left: Option<Duration>) -> Entry {
     let holder = Some(Holder { token: token.to_owned(), left });
     at(time, Event::Seen { sent: millis(time - 1), key: K, holder })
 }
@@ -77,69 +77,70 @@ fn healed(time: u64, fault: usize) -> Entry {
     at(time, Event::Healed { fault })
 }
 
-fn verdict(history: &[Entry], amnesia: bool) -> Verdict {
-    verdict_by(history, &Rules { ttl: TTL, amnesia, successors: false })
+fn verdict(history: &[Entry], loses_locks: bool) -> Verdict {
+    verdict_under(history, &Rules { ttl: TTL, loses_locks, failovers: false })
 }
 
-fn verdict_by(history: &[Entry], rules: &Rules) -> Verdict {
-    assert!(history.is_sorted_by_key(|entry| entry.at), "the test itself is wrong");
+fn verdict_under(history: &[Entry], rules: &Rules) -> Verdict {
+    assert!(history.is_sorted_by_key(|entry| entry.at), "the history of the test is not sorted");
     check(history, rules)
 }
 
-/// What is wrong with a history in which servers took over from others.
-fn wrongs_of_successors(history: &[Entry]) -> Vec<Kind> {
-    let verdict = verdict_by(history, &Rules { ttl: TTL, amnesia: true, successors: true });
+/// Returns the violations of a history with failovers.
+fn kinds_with_failovers(history: &[Entry]) -> Vec<Kind> {
+    let verdict = verdict_under(history, &Rules { ttl: TTL, loses_locks: true, failovers: true });
     verdict.violations.iter().map(|violation| violation.kind).collect()
 }
 
-/// What is wrong with a history.
-fn wrongs(history: &[Entry]) -> Vec<Kind> {
+/// Returns the violations of a history without failovers.
+fn kinds(history: &[Entry]) -> Vec<Kind> {
     verdict(history, false).violations.iter().map(|violation| violation.kind).collect()
 }
 
-fn is_good(history: &[Entry]) {
+fn assert_no_violations(history: &[Entry]) {
     assert_eq!(verdict(history, false).violations, []);
 }
 
-mod bad {
+mod violations {
     use super::*;
 
     #[test]
-    fn a_second_holder() {
+    fn reports_overlap_of_second_holder() {
         let history = [granted(0, A, 1, 930), granted(500, B, 2, 1_430), ended(600, A)];
-        assert_eq!(wrongs(&history), [Kind::Overlap]);
+        assert_eq!(kinds(&history), [Kind::Overlap]);
     }
 
     #[test]
-    fn a_holder_beside_one_that_was_killed_and_whose_lease_runs() {
-        assert_eq!(wrongs(&[granted(0, A, 1, 930), granted(929, B, 2, 1_430)]), [Kind::Overlap]);
+    fn reports_overlap_with_lease_of_killed_holder() {
+        assert_eq!(kinds(&[granted(0, A, 1, 930), granted(929, B, 2, 1_430)]), [Kind::Overlap]);
     }
 
     #[test]
-    fn a_holder_beside_one_that_has_renewed() {
+    fn reports_overlap_with_renewed_lease() {
         let history = [granted(0, A, 1, 930), holds(700, A, 1_600), granted(950, B, 2, 1_880)];
-        assert_eq!(wrongs(&history), [Kind::Overlap]);
+        assert_eq!(kinds(&history), [Kind::Overlap]);
     }
 
     #[test]
-    fn a_holder_that_goes_on_when_its_lock_was_granted_to_another() {
+    fn reports_holder_that_continues_after_another_grant() {
         let history = [granted(0, A, 1, 930), granted(940, B, 2, 1_870), holds(950, A, 1_800)];
-        assert_eq!(wrongs(&history), [Kind::Overlap]);
+        assert_eq!(kinds(&history), [Kind::Overlap]);
     }
 
     #[test]
-    fn a_holder_that_trusts_in_a_lock_for_too_long() {
-        let history = [granted(0, A, 1, 930), seen_for(10, "t", Some(millis(900))), ended(20, A)];
-        assert_eq!(wrongs(&history), [Kind::Overlap]);
+    fn reports_deadline_after_expiry_of_key() {
+        let history =
+            [granted(0, A, 1, 930), seen_with_ttl(10, "t", Some(millis(900))), ended(20, A)];
+        assert_eq!(kinds(&history), [Kind::Overlap]);
     }
 
     #[test]
-    fn a_holder_of_a_lock_that_is_free() {
-        assert_eq!(wrongs(&[granted(0, A, 1, 930), seen_free(10), ended(20, A)]), [Kind::Overlap]);
+    fn reports_holder_of_free_lock() {
+        assert_eq!(kinds(&[granted(0, A, 1, 930), seen_free(10), ended(20, A)]), [Kind::Overlap]);
     }
 
     #[test]
-    fn two_holders_one_after_the_other_beside_a_third() {
+    fn reports_each_holder_that_overlaps_a_third() {
         let history = [
             granted(0, A, 1, 930),
             granted(100, B, 2, 1_030),
@@ -147,11 +148,11 @@ mod bad {
             granted(300, C, 3, 1_230),
             ended(400, C),
         ];
-        assert_eq!(wrongs(&history), [Kind::Overlap, Kind::Overlap]);
+        assert_eq!(kinds(&history), [Kind::Overlap, Kind::Overlap]);
     }
 
     #[test]
-    fn a_long_overlap_after_amnesia() {
+    fn reports_overlap_over_ttl_after_amnesia() {
         let history = [
             granted(0, A, 1, 930),
             granted(500, B, 2, 1_430),
@@ -164,13 +165,13 @@ mod bad {
     }
 
     #[test]
-    fn a_fence_that_is_smaller_than_an_earlier_one() {
+    fn reports_fence_lower_than_earlier_one() {
         let history = [granted(0, A, 7, 930), ended(10, A), asked(11, B), granted(20, B, 6, 950)];
-        assert_eq!(wrongs(&history), [Kind::Fence]);
+        assert_eq!(kinds(&history), [Kind::Fence]);
     }
 
     #[test]
-    fn a_smaller_fence_after_a_failover() {
+    fn reports_lower_fence_after_failover() {
         let history = [
             faulty(0, 0, false),
             granted(1, A, 7, 931),
@@ -180,11 +181,11 @@ mod bad {
             faulty(5, 1, false),
             granted(6, B, 6, 936),
         ];
-        assert_eq!(wrongs_of_successors(&history), [Kind::Fence]);
+        assert_eq!(kinds_with_failovers(&history), [Kind::Fence]);
     }
 
     #[test]
-    fn a_late_access_after_a_failover_that_is_accepted() {
+    fn reports_accepted_late_access_after_failover() {
         let history = [
             faulty(0, 0, false),
             granted(1, A, 7, 931),
@@ -193,17 +194,17 @@ mod bad {
             granted(4, B, 6, 934),
             writes(5, B, 6, 1),
         ];
-        assert_eq!(wrongs_of_successors(&history), [Kind::Fence]);
+        assert_eq!(kinds_with_failovers(&history), [Kind::Fence]);
     }
 
     #[test]
-    fn a_fence_for_two() {
+    fn reports_fence_granted_twice() {
         let history = [asked(0, B), granted(1, A, 7, 931), ended(10, A), granted(20, B, 7, 950)];
-        assert_eq!(wrongs(&history), [Kind::Fence]);
+        assert_eq!(kinds(&history), [Kind::Fence]);
     }
 
     #[test]
-    fn a_late_access_that_is_accepted() {
+    fn reports_accepted_late_access() {
         let history = [
             asked(0, B),
             granted(1, A, 1, 931),
@@ -212,23 +213,23 @@ mod bad {
             reads(932, B, 2),
             writes(940, A, 1, 1),
         ];
-        assert_eq!(wrongs(&history), [Kind::Fence]);
+        assert_eq!(kinds(&history), [Kind::Fence]);
     }
 
     #[test]
-    fn an_access_without_a_grant() {
+    fn reports_access_without_grant() {
         let history = [granted(1, A, 1, 931), reads(2, A, 1), reads(3, B, 2)];
-        assert_eq!(wrongs(&history), [Kind::Fence]);
+        assert_eq!(kinds(&history), [Kind::Fence]);
     }
 
     #[test]
-    fn an_access_with_the_fence_of_another_lock() {
+    fn reports_access_with_fence_of_another_lock() {
         let history = [granted_of(1, 0, A, 5, 930), reads(1, A, 5)];
-        assert_eq!(wrongs(&history), [Kind::Fence]);
+        assert_eq!(kinds(&history), [Kind::Fence]);
     }
 
     #[test]
-    fn a_write_of_what_was_read_before_another_write() {
+    fn reports_write_based_on_stale_read() {
         let history = [
             granted(0, A, 1, 930),
             writes(1, A, 1, 1),
@@ -237,47 +238,47 @@ mod bad {
             reads(4, B, 2),
             writes(5, B, 2, 1),
         ];
-        assert_eq!(wrongs(&history), [Kind::LostUpdate]);
+        assert_eq!(kinds(&history), [Kind::LostUpdate]);
     }
 
     #[test]
-    fn a_confirmed_write_that_was_refused() {
+    fn reports_confirmed_write_that_was_refused() {
         let history = [granted(0, A, 1, 930), is_refused(1, A, 1, 1), confirmed(2, A, 1)];
-        assert_eq!(wrongs(&history), [Kind::LostUpdate]);
+        assert_eq!(kinds(&history), [Kind::LostUpdate]);
     }
 
     #[test]
-    fn a_key_that_nobody_claims() {
+    fn reports_key_without_holder() {
         let history = [granted(0, A, 1, 930), ended(10, A), seen(20, "t"), seen(1_130, "t")];
-        assert_eq!(wrongs(&history), [Kind::Orphan]);
+        assert_eq!(kinds(&history), [Kind::Orphan]);
     }
 
     #[test]
-    fn a_key_that_somebody_renews_for_a_holder_that_has_ended() {
+    fn reports_key_renewed_after_end_of_holder() {
         let history = [seen(1, "t"), granted(2, A, 1, 930), ended(400, A), seen(1_600, "t")];
-        assert_eq!(wrongs(&history), [Kind::Orphan]);
+        assert_eq!(kinds(&history), [Kind::Orphan]);
     }
 
     #[test]
-    fn a_key_without_an_expiry() {
-        assert_eq!(wrongs(&[granted(0, A, 1, 930), seen_for(2, "t", None)]), [Kind::Orphan]);
+    fn reports_key_without_expiry() {
+        assert_eq!(kinds(&[granted(0, A, 1, 930), seen_with_ttl(2, "t", None)]), [Kind::Orphan]);
     }
 
     #[test]
-    fn a_key_that_is_left_when_all_have_ended() {
+    fn reports_key_left_after_all_clients_stopped() {
         let history = [granted(0, A, 1, 930), ended(5, A), at(6, Event::Over), seen(7, "t")];
-        assert_eq!(wrongs(&history), [Kind::Orphan]);
+        assert_eq!(kinds(&history), [Kind::Orphan]);
     }
 
     #[test]
-    fn a_grant_long_after_a_fault() {
+    fn reports_grant_long_after_fault() {
         let history =
             [asked(0, A), faulty(5, 0, true), healed(500, 0), granted(10_600, A, 1, 11_530)];
-        assert_eq!(wrongs(&history), [Kind::Outage]);
+        assert_eq!(kinds(&history), [Kind::Outage]);
     }
 
     #[test]
-    fn a_lock_that_is_granted_to_nobody_while_another_one_is() {
+    fn reports_outage_of_one_lock_while_another_is_granted() {
         let history = [
             asked(0, A),
             returned(50, A),
@@ -285,21 +286,21 @@ mod bad {
             ended(5_100, B),
             at(10_100, Event::Stopped),
         ];
-        assert_eq!(wrongs(&history), [Kind::Outage]);
+        assert_eq!(kinds(&history), [Kind::Outage]);
     }
 }
 
-mod good {
+mod valid {
     use super::*;
 
     #[test]
-    fn nothing_at_all() {
-        is_good(&[]);
+    fn accepts_empty_history() {
+        assert_no_violations(&[]);
     }
 
     #[test]
-    fn one_holder_after_the_other() {
-        is_good(&[
+    fn accepts_consecutive_holders() {
+        assert_no_violations(&[
             asked(0, A),
             asked(0, B),
             granted(1, A, 1, 931),
@@ -316,18 +317,22 @@ mod good {
     }
 
     #[test]
-    fn holders_of_two_locks_at_once() {
-        is_good(&[granted(0, A, 1, 930), granted_of(1, 10, B, 2, 940), reads(11, A, 1)]);
+    fn accepts_concurrent_holders_of_two_locks() {
+        assert_no_violations(&[
+            granted(0, A, 1, 930),
+            granted_of(1, 10, B, 2, 940),
+            reads(11, A, 1),
+        ]);
     }
 
     #[test]
-    fn a_holder_after_one_that_was_killed() {
-        is_good(&[granted(0, A, 1, 930), granted(930, B, 2, 1_860)]);
+    fn accepts_holder_after_lease_of_killed_one() {
+        assert_no_violations(&[granted(0, A, 1, 930), granted(930, B, 2, 1_860)]);
     }
 
     #[test]
-    fn a_holder_after_one_that_was_stopped_and_wakes_up_late() {
-        is_good(&[
+    fn accepts_refused_write_of_holder_that_resumes_late() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
             reads(1, A, 1),
             granted(1_000, B, 2, 1_930),
@@ -340,8 +345,8 @@ mod good {
     }
 
     #[test]
-    fn a_late_write_while_nobody_has_begun() {
-        is_good(&[
+    fn accepts_late_write_before_next_access() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
             reads(1, A, 1),
             granted(1_000, B, 2, 1_930),
@@ -353,13 +358,13 @@ mod good {
     }
 
     #[test]
-    fn a_holder_after_one_that_has_lost_the_lock_before_its_deadline() {
-        is_good(&[granted(0, A, 1, 930), ended(300, A), granted(301, B, 2, 1_231)]);
+    fn accepts_holder_after_early_loss() {
+        assert_no_violations(&[granted(0, A, 1, 930), ended(300, A), granted(301, B, 2, 1_231)]);
     }
 
     #[test]
-    fn a_holder_that_has_renewed() {
-        is_good(&[
+    fn accepts_holder_after_renewed_lease() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
             holds(700, A, 1_600),
             ended(1_200, A),
@@ -368,20 +373,20 @@ mod good {
     }
 
     #[test]
-    fn a_holder_that_stops_before_the_lock_expires() {
-        is_good(&[
+    fn accepts_deadline_before_expiry_of_key() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
-            seen_for(10, "t", Some(millis(990))),
+            seen_with_ttl(10, "t", Some(millis(990))),
             holds(651, A, 1_570),
-            seen_for(651, "t", Some(millis(349))), // asked before, answered after the renewal
+            seen_with_ttl(651, "t", Some(millis(349))), // requested before the renewal
             ended(700, A),
             seen_free(702),
         ]);
     }
 
     #[test]
-    fn a_write_whose_confirmation_was_not_heard() {
-        is_good(&[
+    fn accepts_write_whose_confirmation_was_lost() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
             writes(1, A, 1, 1),
             granted(930, B, 9, 1_860),
@@ -392,8 +397,8 @@ mod good {
     }
 
     #[test]
-    fn fences_of_requests_at_the_same_time_in_any_order() {
-        is_good(&[
+    fn accepts_any_fence_order_of_concurrent_requests() {
+        assert_no_violations(&[
             asked(0, A),
             asked(0, B),
             granted(1, A, 9, 931),
@@ -404,13 +409,18 @@ mod good {
     }
 
     #[test]
-    fn a_key_that_stays_for_a_ttl() {
-        is_good(&[granted(0, A, 1, 930), ended(1, A), seen(20, "t"), seen(1_100, "t")]);
+    fn accepts_orphaned_key_for_one_ttl() {
+        assert_no_violations(&[
+            granted(0, A, 1, 930),
+            ended(1, A),
+            seen(20, "t"),
+            seen(1_100, "t"),
+        ]);
     }
 
     #[test]
-    fn a_key_that_is_renewed_for_its_holder() {
-        is_good(&[
+    fn accepts_key_renewed_for_its_holder() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
             seen(20, "t"),
             holds(700, A, 1_600),
@@ -420,8 +430,8 @@ mod good {
     }
 
     #[test]
-    fn a_key_that_was_renewed_late_because_of_a_fault() {
-        is_good(&[
+    fn accepts_key_renewed_late_after_fault() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
             seen(20, "t"),
             faulty(30, 0, false),
@@ -431,8 +441,8 @@ mod good {
     }
 
     #[test]
-    fn keys_of_one_after_the_other() {
-        is_good(&[
+    fn accepts_consecutive_orphans_of_one_key() {
+        assert_no_violations(&[
             granted(0, A, 1, 930),
             ended(1, A),
             seen(20, "t"),
@@ -442,8 +452,8 @@ mod good {
     }
 
     #[test]
-    fn no_grants_while_the_server_is_down() {
-        is_good(&[
+    fn accepts_no_grants_while_server_is_down() {
+        assert_no_violations(&[
             asked(0, A),
             faulty(5, 0, true),
             healed(20_000, 0),
@@ -454,8 +464,8 @@ mod good {
     }
 
     #[test]
-    fn no_grants_while_nobody_asks() {
-        is_good(&[
+    fn accepts_no_grants_without_requests() {
+        assert_no_violations(&[
             asked(0, A),
             granted(1, A, 1, 931),
             ended(2, A),
@@ -468,22 +478,22 @@ mod good {
     }
 
     #[test]
-    fn a_request_that_is_killed() {
-        let life = |number| Attempt(B.0, number, 0);
-        is_good(&[
+    fn accepts_request_lost_with_killed_client() {
+        let restarted = |restarts| Attempt(B.0, restarts, 0);
+        assert_no_violations(&[
             asked(0, A),
-            asked(0, life(0)),
+            asked(0, restarted(0)),
             granted(1, A, 1, 931),
             ended(2, A),
-            asked(300, life(1)),
-            granted(302, life(1), 2, 1_232),
-            ended(400, life(1)),
+            asked(300, restarted(1)),
+            granted(302, restarted(1), 2, 1_232),
+            ended(400, restarted(1)),
             at(20_000, Event::Stopped),
         ]);
     }
 
     #[test]
-    fn a_grant_of_a_master_after_another_one_has_taken_over() {
+    fn accepts_refused_write_under_grant_of_old_master() {
         let history = [
             faulty(0, 0, false),
             granted(1, A, 7, 931),
@@ -493,11 +503,11 @@ mod good {
             is_refused(5, B, 6, 1),
             healed(6, 0),
         ];
-        assert_eq!(wrongs_of_successors(&history), []);
+        assert_eq!(kinds_with_failovers(&history), []);
     }
 
     #[test]
-    fn a_short_overlap_after_amnesia() {
+    fn accepts_overlap_under_ttl_after_amnesia() {
         let history = [granted(0, A, 1, 930), granted(500, B, 2, 1_430), ended(900, A)];
         let verdict = verdict(&history, true);
         assert_eq!((verdict.overlaps, verdict.violations), (1, vec![]));
@@ -505,7 +515,7 @@ mod good {
 }
 
 #[test]
-fn the_verdict_is_one_line_of_numbers() {
+fn prints_verdict_as_one_line() {
     let history = [
         asked(0, A),
         faulty(0, 0, true),
@@ -517,7 +527,7 @@ fn the_verdict_is_one_line_of_numbers() {
     ];
     assert_eq!(
         verdict(&history, false).to_string(),
-        "1 faults, 2 grants, 1 overlaps, 0 fenced violations, 1 late writes refused, 1 lost updates, \
-         0 orphans, longest outage 1.2 s"
+        "1 faults, 2 grants, 1 overlaps, 0 fenced violations, 1 late writes refused, \
+         1 lost updates, 0 orphans, longest outage 1.2 s"
     );
 }

@@ -1,27 +1,27 @@
-//! That no key outlives its holder by more than a ttl.
+//! Checks that no key outlives its holder by more than a ttl.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Claim, Kind, Violation};
+use super::{Hold, Kind, Violation};
 use crate::history::{Entry, Event, Holder, Key};
 
-/// What the clocks and the way to the server may add to an orphan's age.
+/// Allows for clocks and for the latency of the server.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// A key that has held the same token since the server was first asked about it.
+/// A series of observations in which a key has the same token.
 #[derive(Debug, Clone)]
 struct Sighting {
     token: String,
-    /// When the first answer had come.
+    /// When the first reply was received.
     from: Duration,
-    /// When the last question was sent.
+    /// When the last request was sent.
     until: Duration,
 }
 
-/// Keys without an expiry; keys that stay while nobody claims the lock, in times without faults; and
-/// what is left when all clients have ended.
-pub(super) fn check(history: &[Entry], claims: &[Claim], ttl: Duration) -> Vec<Violation> {
+/// Finds keys without an expiry, keys that remain without a holder in times without faults, and
+/// keys that remain after all clients have stopped.
+pub(super) fn check(history: &[Entry], holds: &[Hold], ttl: Duration) -> Vec<Violation> {
     let mut sightings: BTreeMap<Key, Sighting> = BTreeMap::new();
     let (mut faults, mut over) = (0, false);
     let mut violations = Vec::new();
@@ -29,17 +29,20 @@ pub(super) fn check(history: &[Entry], claims: &[Claim], ttl: Duration) -> Vec<V
         let mut orphan = |text| violations.push(Violation { at, kind: Kind::Orphan, text });
         match *event {
             Event::Faulty { .. } => faults += 1,
-            // What was on its way until then arrives now, and lives for a ttl.
+            // Delayed requests may arrive now and live for a ttl.
             Event::Healed { .. } => {
                 faults -= 1;
                 sightings.clear();
             }
             Event::Over => over = true,
             Event::Seen { key, holder: Some(ref holder), .. } if over => {
-                orphan(format!("lock {key} is left to {} when all have ended", holder.token));
+                orphan(format!(
+                    "lock {key} has token {} after the end of all clients",
+                    holder.token
+                ));
             }
             Event::Seen { key, holder: Some(Holder { ref token, left: None }), .. } => {
-                orphan(format!("lock {key} is left to {token} for ever"));
+                orphan(format!("lock {key} has token {token} without an expiry"));
             }
             Event::Seen { sent, key, holder: Some(ref holder) } if faults == 0 => {
                 let new = Sighting { token: holder.token.clone(), from: at, until: sent };
@@ -48,9 +51,12 @@ pub(super) fn check(history: &[Entry], claims: &[Claim], ttl: Duration) -> Vec<V
                     *sighting = new;
                 }
                 sighting.until = sent;
-                let alone = longest_gap(sighting, claims.iter().filter(|claim| claim.key == key));
-                if alone > ttl + SLACK {
-                    orphan(format!("lock {key} is left to {} for {alone:.1?}", holder.token));
+                let gap = longest_gap(sighting, holds.iter().filter(|hold| hold.key == key));
+                if gap > ttl + SLACK {
+                    orphan(format!(
+                        "lock {key} has token {} without a holder for {gap:.1?}",
+                        holder.token
+                    ));
                     sightings.remove(&key);
                 }
             }
@@ -60,16 +66,16 @@ pub(super) fn check(history: &[Entry], claims: &[Claim], ttl: Duration) -> Vec<V
     violations
 }
 
-/// The longest part of a sighting in which nobody claimed to hold the lock.
-fn longest_gap<'a>(sighting: &Sighting, claims: impl Iterator<Item = &'a Claim>) -> Duration {
+/// Returns the longest part of a sighting in which no client held the lock.
+fn longest_gap<'a>(sighting: &Sighting, holds: impl Iterator<Item = &'a Hold>) -> Duration {
     let mut longest = Duration::ZERO;
     let mut end = sighting.from;
-    for claim in claims.skip_while(|claim| claim.until < sighting.from) {
-        if claim.from >= sighting.until {
+    for hold in holds.skip_while(|hold| hold.until < sighting.from) {
+        if hold.from >= sighting.until {
             break;
         }
-        longest = longest.max(claim.from.saturating_sub(end));
-        end = end.max(claim.until);
+        longest = longest.max(hold.from.saturating_sub(end));
+        end = end.max(hold.until);
     }
     longest.max(sighting.until.saturating_sub(end))
 }
