@@ -57,7 +57,7 @@ async fn without_a_majority_there_is_an_error_that_names_the_servers() {
     assert!(!text.contains(&format!("redis://{}/", group.servers[0].addr())), "{text}");
 
     let error = builder.connect(group.url()).await.unwrap_err();
-    assert!(error.to_string().contains("2 of 5 servers answered"), "{error}");
+    assert!(error.to_string().contains("2 of 5 servers replied"), "{error}");
 }
 
 #[tokio::test]

@@ -12,9 +12,9 @@ use crate::support::kit::SOON;
 async fn a_list_of_servers_that_has_no_good_majority_is_an_error() {
     for (url, text) in [
         ("redlock://", "host"),
-        ("redlock://:sesame@a", "at least 3, and there are 1"),
-        ("redlock://:sesame@a,b", "at least 3, and there are 2"),
-        ("redlock://:sesame@a,b,c,d", "an odd number of servers, at least 3, and there are 4"),
+        ("redlock://:sesame@a", "at least 3 servers, and there are 1"),
+        ("redlock://:sesame@a,b", "at least 3 servers, and there are 2"),
+        ("redlock://:sesame@a,b,c,d", "an odd number of at least 3 servers, and there are 4"),
         ("redlock://:sesame@a,b,a", "redis://a:6379/0 is named twice"),
         ("redlock://:sesame@a:1,b:2,a:1", "redis://a:1/0 is named twice"),
         ("redlock://:sesame@a,b,c:x", "cannot be used"),

@@ -107,7 +107,7 @@ async fn a_vote_that_is_lost_before_it_is_confirmed_does_not_count() {
         group.proxies[0].to_client(Mode::Pass);
     });
     let error = granted.unwrap_err();
-    assert!(error.to_string().contains("it was lost again"), "{error}");
+    assert!(error.to_string().contains("the vote was lost again"), "{error}");
     for redis in &mut group.redis[..2] {
         absent(redis, "k", AT_ONCE).await;
     }

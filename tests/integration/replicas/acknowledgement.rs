@@ -166,8 +166,8 @@ async fn f75_who_may_not_wait_for_replicas_takes_no_lock() {
 async fn f45_a_replica_is_an_error_at_start() {
     let (master, replicas) = replicated(2).await;
     let error = LockManager::connect(replicas[0].url()).await.unwrap_err();
-    assert!(error.to_string().contains("this is a replica"), "{error}");
+    assert!(error.to_string().contains("this server is a replica"), "{error}");
     let all = [&master, &replicas[0], &replicas[1]].map(Server::addr);
     let error = LockManager::connect(redlock_url(all)).await.unwrap_err();
-    assert!(error.to_string().contains("this is a replica"), "{error}");
+    assert!(error.to_string().contains("this server is a replica"), "{error}");
 }

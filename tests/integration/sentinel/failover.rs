@@ -129,5 +129,5 @@ async fn one_sentinel_of_three_is_enough() {
     locks.lock("k").await.unwrap().release().await.unwrap();
     sentinels.sentinels()[1].kill();
     let error = LockManager::builder().timeout(ms(300)).connect(sentinels.url()).await.unwrap_err();
-    assert!(error.to_string().contains("no sentinel answers"), "{error}");
+    assert!(error.to_string().contains("no sentinel replies"), "{error}");
 }

@@ -133,7 +133,7 @@ async fn f60_a_key_of_another_type_is_an_error_at_once_and_stays() {
         run(&mut redis, command).await;
         let error = rejected(locks.lock(key), &format!("{key:?}")).await;
         assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
-        assert!(error.to_string().contains(&format!("a {key} is kept there")), "{error}");
+        assert!(error.to_string().contains(&format!("it holds a {key}")), "{error}");
         let kind: String = redis::cmd("TYPE").arg(key).query_async(&mut redis).await.unwrap();
         assert_eq!((kind.as_str(), pttl(&mut redis, key).await), (key, -1));
         redis.del(key).await.unwrap();

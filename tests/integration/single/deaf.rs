@@ -34,7 +34,7 @@ async fn serves_as_they_came(server: &Server, url: String, why: &str) {
     log.settle().await;
     assert_eq!(grants_in_order(&log, "k").len(), 1 + WAITERS);
     assert_eq!(keys(&mut redis).await, 0);
-    let warnings = capture.saying("waiters ask again and again");
+    let warnings = capture.saying("waiters poll every 100 ms");
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert_eq!(warnings[0].level, Level::WARN);
     assert!(warnings[0].message().contains(why), "{warnings:?}");

@@ -144,7 +144,9 @@ async fn what_failed() {
     pay(&locks, 2, 0).await.unwrap_err();
 
     let store = server.addr().to_string();
-    for (key, message) in [("order:1", "could not renew yet"), ("order:2", "could not acquire")] {
+    for (key, message) in
+        [("order:1", "renewal failed, will be retried"), ("order:2", "acquire failed")]
+    {
         let event = expect(&capture, key, message).await;
         assert_eq!(event.level, Level::WARN);
         assert!(event.fields["error"].contains(&store) || event.fields["store"].contains(&store));

@@ -253,8 +253,8 @@ async fn certificates_that_are_none_are_rejected() {
     let (certificate, key) = certificates.client();
     let builder = LockManager::builder;
     for (builder, url, help) in [
-        (builder().root_certificates("none"), "rediss://a", "give it in PEM"),
-        (builder().client_certificate("", key.clone()), "rediss://a", "give it in PEM"),
+        (builder().root_certificates("none"), "rediss://a", "contains no certificate"),
+        (builder().client_certificate("", key.clone()), "rediss://a", "contains no certificate"),
         (
             builder().client_certificate(certificate.clone(), "sesame"),
             "redlocks://a,b,c",

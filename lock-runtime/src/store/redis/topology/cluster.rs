@@ -153,9 +153,11 @@ impl Cluster {
     pub(super) async fn connections(&self) -> Result<Vec<Connection>, ClientError> {
         self.refresh_if_stale().await?;
         if let Some((first, last)) = lock(&self.map).gap() {
-            return Err(ClientError::not_executed(format!(
-                "no node of the cluster owns the slots {first} to {last}"
-            )));
+            let slots = match last {
+                last if last == first => format!("slot {first}"),
+                last => format!("the slots {first} to {last}"),
+            };
+            return Err(ClientError::not_executed(format!("no node of the cluster owns {slots}")));
         }
         let mut owners: Vec<_> =
             lock(&self.map).ranges.values().map(|(_, owner)| Arc::clone(owner)).collect();
