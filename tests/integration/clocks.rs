@@ -6,7 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
 use harness::{Child, Clock, Entry, Server, eventually, pip};
@@ -127,7 +127,14 @@ async fn f24_f25_fences_grow_wherever_the_clock_is() {
         let waiting = tokio::spawn(locks.lock("k").wait(SOON * 2).into_future());
         queued(&mut redis, "k", 1).await;
         clock.set(ahead);
-        // Not held any more after a jump ahead, which may also come in the middle of a script.
+        eventually("the server sees the jump", SOON, async || {
+            let (time, _): (u64, u64) =
+                redis::cmd("TIME").query_async(&mut redis.clone()).await.unwrap();
+            let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+            time.abs_diff(seconds.checked_add_signed(ahead).unwrap()) < 10
+        })
+        .await;
+        // After a jump ahead, the lease may be over.
         assert!(guard.release().await.is_ok() || ahead > before);
         let guard = waiting.await.unwrap().unwrap();
         fences.push(guard.fence());
