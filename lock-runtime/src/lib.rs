@@ -84,8 +84,3 @@ pub use manager::{Builder, Endpoint, LockManager};
 pub use outcome::Outcome;
 pub use request::LockRequest;
 pub use token::Token;
-
-/// Compiles the examples of the project's README as doc tests.
-#[cfg(all(doctest, feature = "macros"))]
-#[doc = include_str!("../../README.md")]
-struct Readme;
