@@ -1,4 +1,4 @@
-//! The side that measures: a server, and fleets of worker processes that use it.
+//! The measuring process: it starts a server, and worker processes that use it.
 
 use std::cell::Cell;
 use std::env;
@@ -14,13 +14,13 @@ use redis::aio::MultiplexedConnection;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
-use crate::contenders::{Contender, Terms};
+use crate::contenders::{Contender, Settings};
 use crate::info::Info;
 use crate::machine::{self, CLIENT_CORE, SERVER_CORE};
-use crate::scenarios::{Work, ping};
+use crate::scenarios::{Workload, ping};
 use crate::worker::{DONE, Job, LIMIT, READY, Report};
 
-/// What every scenario needs.
+/// The server and the options of all scenarios.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) rounds: usize,
@@ -28,13 +28,14 @@ pub(crate) struct Bench {
     server: Server,
     connection: MultiplexedConnection,
     overlaps: Rc<Cell<u64>>,
-    _spinners: Vec<Child>,
+    _busy_loops: Vec<Child>,
 }
 
-/// Worker processes that are connected and wait for the signal to start.
+/// Worker processes that have connected and wait for the start gate.
 #[derive(Debug)]
-pub(crate) struct Fleet {
-    workers: Vec<Child>,
+pub(crate) struct Workers {
+    processes: Vec<Child>,
+    /// A file lock that the workers wait for.
     gate: File,
     overlaps: Rc<Cell<u64>>,
     _dir: TempDir,
@@ -45,15 +46,15 @@ impl Bench {
         let server = Server::start().await;
         let connection = server.connection().await;
         pin([&server]).await?;
-        let mut spinners = Vec::new();
+        let mut busy_loops = Vec::new();
         for core in [SERVER_CORE, CLIENT_CORE].into_iter().take(machine::cores()) {
-            spinners.push(Child::spawn(own_program()?.arg("spin").arg(core.to_string())));
+            busy_loops.push(Child::spawn(this_program()?.arg("spin").arg(core.to_string())));
         }
         let overlaps = Rc::default();
-        Ok(Self { rounds, quick, server, connection, overlaps, _spinners: spinners })
+        Ok(Self { rounds, quick, server, connection, overlaps, _busy_loops: busy_loops })
     }
 
-    /// One value for measuring, and a smaller one for trying out.
+    /// Returns `full`, or `quick` in a quick run.
     pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
@@ -66,8 +67,8 @@ impl Bench {
         Info::read(&mut self.connection.clone()).await
     }
 
-    /// Records each command, from now on and until it is dropped.
-    pub(crate) fn log(&self) -> CommandLog {
+    /// Records the commands that the server runs, until the log is dropped.
+    pub(crate) fn record_commands(&self) -> CommandLog {
         self.server.log()
     }
 
@@ -75,77 +76,80 @@ impl Bench {
         Ok(command.query_async(&mut self.connection.clone()).await?)
     }
 
-    /// The median time of a `PING`, in microseconds.
+    /// Measures the median latency of a `PING`, in microseconds.
     pub(crate) async fn ping(&self) -> Result<f64> {
         self.ping_after(Duration::ZERO, self.pick(5_000, 500)).await
     }
 
-    /// The same, when nothing has happened for a while before each of them.
-    pub(crate) async fn ping_after(&self, rest: Duration, count: usize) -> Result<f64> {
-        self.ping_at(&self.url(), rest, count).await
+    /// Measures the median latency of a `PING` after an idle time.
+    pub(crate) async fn ping_after(&self, idle: Duration, count: usize) -> Result<f64> {
+        self.ping_at(&self.url(), idle, count).await
     }
 
-    /// The same, of another server.
-    pub(crate) async fn ping_at(&self, url: &str, rest: Duration, count: usize) -> Result<f64> {
-        let job = Work::Ping(ping::Work { count, rest });
-        let fleet = self.fleet_at(url, Contender::Raw, Terms::default(), vec![job]).await?;
-        let [micros] = fleet.run().await?;
+    /// Measures the median latency of a `PING` to the server at `url`, after an idle time.
+    pub(crate) async fn ping_at(&self, url: &str, idle: Duration, count: usize) -> Result<f64> {
+        let workload = Workload::Ping(ping::Workload { count, idle });
+        let workers =
+            self.start_workers_at(url, Contender::Raw, Settings::default(), vec![workload]).await?;
+        let [micros] = workers.run().await?;
         Ok(micros)
     }
 
-    /// How often two bodies ran at the same time since this was asked last.
+    /// Returns the number of overlapping bodies since the last call.
     pub(crate) fn take_overlaps(&self) -> u64 {
         self.overlaps.take()
     }
 
-    /// Starts one process for each work, with an empty server.
-    pub(crate) async fn fleet(
+    /// Empties the server and starts one process per workload.
+    pub(crate) async fn start_workers(
         &self,
         contender: Contender,
-        terms: Terms,
-        works: Vec<Work>,
-    ) -> Result<Fleet> {
+        settings: Settings,
+        workloads: Vec<Workload>,
+    ) -> Result<Workers> {
         let () = self.query(&redis::cmd("FLUSHALL")).await?;
-        self.fleet_at(&self.url(), contender, terms, works).await
+        self.start_workers_at(&self.url(), contender, settings, workloads).await
     }
 
-    /// Starts one process for each work, with other servers.
-    pub(crate) async fn fleet_at(
+    /// Starts one process per workload, with the servers at `url`.
+    pub(crate) async fn start_workers_at(
         &self,
         url: &str,
         contender: Contender,
-        terms: Terms,
-        works: Vec<Work>,
-    ) -> Result<Fleet> {
+        settings: Settings,
+        workloads: Vec<Workload>,
+    ) -> Result<Workers> {
         let dir = TempDir::with_prefix("benches-")?;
-        let gate = dir.path().join("gate");
-        let fleet_gate = File::create(&gate)?;
-        fleet_gate.lock()?;
-        let mut workers = Vec::new();
-        for work in works {
-            let (url, gate, room) = (url.to_owned(), gate.clone(), dir.path().join("room"));
-            let job = serde_json::to_string(&Job { contender, url, terms, gate, room, work })?;
-            workers.push(Child::spawn(own_program()?.arg("worker").arg(job)));
+        let gate_path = dir.path().join("gate");
+        let gate = File::create(&gate_path)?;
+        gate.lock()?;
+        let mut processes = Vec::new();
+        for workload in workloads {
+            let (url, gate) = (url.to_owned(), gate_path.clone());
+            let body_lock = dir.path().join("body");
+            let job = Job { contender, url, settings, gate, body_lock, workload };
+            let job = serde_json::to_string(&job)?;
+            processes.push(Child::spawn(this_program()?.arg("worker").arg(job)));
         }
-        for worker in &workers {
-            worker.line_matching(READY, LIMIT).await;
+        for process in &processes {
+            process.line_matching(READY, LIMIT).await;
         }
         let overlaps = Rc::clone(&self.overlaps);
-        Ok(Fleet { workers, gate: fleet_gate, overlaps, _dir: dir })
+        Ok(Workers { processes, gate, overlaps, _dir: dir })
     }
 }
 
-impl Fleet {
-    /// Gives the signal to start.
-    pub(crate) fn open(&self) -> Result<()> {
+impl Workers {
+    /// Opens the start gate.
+    pub(crate) fn start(&self) -> Result<()> {
         Ok(self.gate.unlock()?)
     }
 
-    /// What the workers report when they have done their work.
-    pub(crate) async fn results<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
+    /// Waits for the workers and returns their results.
+    pub(crate) async fn all_results<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         let mut results = Vec::new();
-        for worker in &self.workers {
-            let line = worker.line_matching(DONE, LIMIT * 2).await;
+        for process in &self.processes {
+            let line = process.line_matching(DONE, LIMIT * 2).await;
             let report: Report<T> = serde_json::from_str(&line[DONE.len()..])?;
             self.overlaps.update(|overlaps| overlaps + report.overlaps);
             results.push(report.result);
@@ -154,15 +158,20 @@ impl Fleet {
         results.map_err(|error| anyhow!(error))
     }
 
-    /// Starts the workers and waits for their reports, of which there are `N`.
+    /// Waits for the `N` workers and returns their results.
+    pub(crate) async fn results<T: DeserializeOwned, const N: usize>(&self) -> Result<[T; N]> {
+        let results = self.all_results().await?;
+        results.try_into().map_err(|_| anyhow!("expected the results of {N} workers"))
+    }
+
+    /// Opens the start gate and returns the results of the `N` workers.
     pub(crate) async fn run<T: DeserializeOwned, const N: usize>(self) -> Result<[T; N]> {
-        self.open()?;
-        let results = self.results().await?;
-        results.try_into().map_err(|_| anyhow!("not as many reports as workers"))
+        self.start()?;
+        self.results().await
     }
 }
 
-/// Keeps servers on their core.
+/// Pins servers to their core.
 pub(crate) async fn pin(servers: impl IntoIterator<Item = &Server>) -> Result<()> {
     for server in servers {
         machine::pin_process(process_id(server).await?, SERVER_CORE)?;
@@ -170,13 +179,15 @@ pub(crate) async fn pin(servers: impl IntoIterator<Item = &Server>) -> Result<()
     Ok(())
 }
 
-/// Keeps replicas or sentinels there, behind the servers that clients wait for: they would have machines of
-/// their own.
-pub(crate) async fn pin_behind(servers: impl IntoIterator<Item = &Server>) -> Result<()> {
+/// Pins replicas or sentinels to the servers' core at a lower priority, because in production they
+/// would have machines of their own.
+pub(crate) async fn pin_with_low_priority(
+    servers: impl IntoIterator<Item = &Server>,
+) -> Result<()> {
     for server in servers {
         let process = process_id(server).await?;
         machine::pin_process(process, SERVER_CORE)?;
-        machine::put_behind(process)?;
+        machine::lower_priority(process)?;
     }
     Ok(())
 }
@@ -186,13 +197,8 @@ async fn process_id(server: &Server) -> Result<u32> {
     Ok(info.field("process_id")?.parse()?)
 }
 
-/// This program, to be started anew.
-pub(crate) fn own_program() -> Result<Command> {
-    let path: PathBuf = env::current_exe().context("the program's own path")?;
+/// Returns a command that starts this program.
+pub(crate) fn this_program() -> Result<Command> {
+    let path: PathBuf = env::current_exe().context("the path of this program is unknown")?;
     Ok(Command::new(path))
-}
-
-/// Lets `time` pass.
-pub(crate) async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
 }

@@ -1,12 +1,12 @@
-//! What is measured: this project, a lock made by hand, and other crates.
+//! The contenders: this project, a lock written by hand, and other crates.
 
 mod async_redis_lock;
 mod attribute;
 mod distkit;
 mod distributed_lock_redis;
-mod everywhere;
-mod owners;
 mod raw;
+mod raw_cluster;
+mod raw_redlock;
 mod redis_lock;
 mod rlock;
 mod rslock;
@@ -20,12 +20,12 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use raw::connect as connect_by_hand;
+pub(crate) use raw::connect as connect_raw;
 
-/// How long a call waits for its turn, where a contender has a limit: longer than any scenario.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// The wait of each call, for contenders with a limit: longer than any scenario.
+const MAX_WAIT: Duration = Duration::from_mins(10);
 
-/// What runs while the lock is held.
+/// The future that runs while the lock is held.
 pub(crate) type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// One locked call.
@@ -33,24 +33,24 @@ pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>
 
 /// A connected contender.
 ///
-/// What stands between a scenario and a contender is the same for all of them, the lock by hand
-/// included: one boxed body, one boxed call and one virtual call.
+/// Every contender, the lock by hand included, pays for the same indirection: one boxed body, one
+/// boxed call and one virtual call.
 pub(crate) trait Lock: Send + Sync {
-    /// Takes the lock `key`, runs `body`, releases the lock, and returns when that is confirmed.
+    /// Takes the lock `key`, runs `body`, and returns when the release of the lock is confirmed.
     fn run<'a>(&'a self, key: &'a str, body: Body) -> Call<'a>;
 }
 
-/// The options of a lock; everything else is left at the contender's defaults.
+/// The settings of a lock; everything else is left at the contender's defaults.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Terms {
+pub(crate) struct Settings {
     pub(crate) ttl: Duration,
-    /// Whether bodies outlast the ttl: for contenders that renew in another way than by default.
+    /// Whether bodies outlast the ttl, for contenders that do not renew by default.
     pub(crate) renewed: bool,
-    /// How many replicas have to acknowledge a grant: for this project.
+    /// Number of replicas that have to acknowledge a grant; only for this project.
     pub(crate) replicas: u32,
 }
 
-impl Default for Terms {
+impl Default for Settings {
     fn default() -> Self {
         Self { ttl: Duration::from_secs(30), renewed: false, replicas: 0 }
     }
@@ -75,7 +75,7 @@ impl Contender {
         Self::value_variants()
     }
 
-    /// As it is called in tables.
+    /// Returns the name for tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -85,7 +85,7 @@ impl Contender {
         }
     }
 
-    /// The package that has to be looked up for its version.
+    /// Returns the package whose version is reported.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Raw => "redis",
@@ -99,23 +99,23 @@ impl Contender {
         }
     }
 
-    /// As it is called on the command line.
+    /// Returns the name for the command line.
     pub(crate) fn option(self) -> String {
-        let value = self.to_possible_value().expect("none is hidden");
+        let value = self.to_possible_value().expect("no variant is hidden");
         value.get_name().to_owned()
     }
 
-    /// Fails with the reason if a call does not wait while somebody else holds the lock.
+    /// Fails with the reason if a call does not wait for a held lock.
     pub(crate) fn check_waits(self) -> Result<(), &'static str> {
         match self {
             Self::DistributedLockRedis => {
-                Err("`acquire` asks a single server once, and fails at once when the lock is held")
+                Err("`acquire` tries a single server once, and fails at once when the lock is held")
             }
             _ => Ok(()),
         }
     }
 
-    /// Fails with the reason if a lease is not kept alive while the body runs.
+    /// Fails with the reason if leases are not renewed while the body runs.
     pub(crate) fn check_renews(self) -> Result<(), &'static str> {
         match self {
             Self::Raw => Err("does not renew: it is the floor of acquire and release"),
@@ -124,29 +124,29 @@ impl Contender {
         }
     }
 
-    pub(crate) async fn connect(self, url: &str, terms: Terms) -> Result<Arc<dyn Lock>> {
+    pub(crate) async fn connect(self, url: &str, settings: Settings) -> Result<Arc<dyn Lock>> {
         Ok(match self {
             Self::Raw => match url.split_once("://") {
                 Some(("redis-cluster", hosts)) => {
-                    Arc::new(owners::Owners::connect(hosts, terms).await?)
+                    Arc::new(raw_cluster::RawCluster::connect(hosts, settings).await?)
                 }
                 Some(("redlock", hosts)) => {
-                    Arc::new(everywhere::Everywhere::connect(hosts, terms).await?)
+                    Arc::new(raw_redlock::RawRedlock::connect(hosts, settings).await?)
                 }
-                _ => Arc::new(raw::Raw::connect(url, terms).await?),
+                _ => Arc::new(raw::Raw::connect(url, settings).await?),
             },
-            Self::This => Arc::new(this::This::connect(url, terms).await?),
-            Self::Attribute => Arc::new(attribute::Attribute::connect(url, terms).await?),
-            Self::Rslock => Arc::new(rslock::Rslock::new(url, terms)),
+            Self::This => Arc::new(this::This::connect(url, settings).await?),
+            Self::Attribute => Arc::new(attribute::Attribute::connect(url, settings).await?),
+            Self::Rslock => Arc::new(rslock::Rslock::new(url, settings)),
             Self::AsyncRedisLock => {
-                Arc::new(async_redis_lock::AsyncRedisLock::connect(url, terms).await?)
+                Arc::new(async_redis_lock::AsyncRedisLock::connect(url, settings).await?)
             }
-            Self::Rlock => Arc::new(rlock::Rlock::connect(url, terms).await?),
-            Self::Distkit => Arc::new(distkit::Distkit::connect(url, terms).await?),
-            Self::DistributedLockRedis => {
-                Arc::new(distributed_lock_redis::DistributedLockRedis::connect(url, terms).await?)
-            }
-            Self::RedisLock => Arc::new(redis_lock::RedisLock::connect(url, terms).await?),
+            Self::Rlock => Arc::new(rlock::Rlock::connect(url, settings).await?),
+            Self::Distkit => Arc::new(distkit::Distkit::connect(url, settings).await?),
+            Self::DistributedLockRedis => Arc::new(
+                distributed_lock_redis::DistributedLockRedis::connect(url, settings).await?,
+            ),
+            Self::RedisLock => Arc::new(redis_lock::RedisLock::connect(url, settings).await?),
         })
     }
 }

@@ -1,9 +1,9 @@
-//! What the server tells about itself.
+//! The `INFO` of a server.
 
 use anyhow::{Context, Result};
 use redis::aio::MultiplexedConnection;
 
-/// The answer to `INFO everything`.
+/// The reply to `INFO everything`.
 #[derive(Debug)]
 pub(crate) struct Info(String);
 
@@ -12,24 +12,24 @@ impl Info {
         Ok(Self(redis::cmd("INFO").arg("everything").query_async(connection).await?))
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub(crate) fn field(&self, name: &str) -> Result<&str> {
         let mut fields = self.0.lines().filter_map(|line| line.split_once(':'));
         fields
             .find_map(|(field, value)| (field == name).then_some(value))
-            .with_context(|| format!("the server does not tell its {name}"))
+            .with_context(|| format!("`INFO` has no field `{name}`"))
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<f64> {
         Ok(self.field(name)?.parse()?)
     }
 
-    /// Processor time of the server, in seconds.
+    /// Returns the processor time of the server, in seconds.
     pub(crate) fn cpu(&self) -> Result<f64> {
         Ok(self.number("used_cpu_user")? + self.number("used_cpu_sys")?)
     }
 
-    /// How often a command was run, by a client or by a script.
+    /// Returns how often clients and scripts have run a command.
     pub(crate) fn calls(&self, command: &str) -> f64 {
         let stats = self.field(&format!("cmdstat_{command}")).unwrap_or_default();
         let calls = stats.split(',').find_map(|stat| stat.strip_prefix("calls="));

@@ -1,7 +1,8 @@
-//! The machine: its clocks, its cores, and what it is.
+//! The machine: its clocks, its cores and its description.
 
 use std::fs;
 use std::io::{Error, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -15,28 +16,43 @@ pub(crate) const SERVER_CORE: usize = 0;
 /// The core of all clients.
 pub(crate) const CLIENT_CORE: usize = 1;
 
-/// The clock that all processes share.
+/// Returns the time of the clock that all processes share.
 pub(crate) fn now() -> Duration {
     duration(clock_gettime(ClockId::Monotonic))
 }
 
-/// The processor time of this process, all its threads together.
+/// Returns the processor time of this process, over all its threads.
 pub(crate) fn cpu_time() -> Duration {
     duration(clock_gettime(ClockId::ProcessCPUTime))
 }
 
-/// How many cores there are to run on.
+/// A [`Duration`] that the body of a call stores for its caller.
+#[derive(Debug, Default)]
+pub(crate) struct AtomicDuration(AtomicU64);
+
+impl AtomicDuration {
+    pub(crate) fn store(&self, duration: Duration) {
+        let nanos = duration.as_nanos().try_into().unwrap_or(u64::MAX);
+        self.0.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn load(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Returns the number of available cores.
 pub(crate) fn cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Keeps this thread, and those that it will start, on one core; where there is only one, nothing
-/// is to be done.
+/// Pins this thread, and the threads that it will start, to one core. On a machine with a single
+/// core, this does nothing.
 pub(crate) fn pin_self(core: usize) -> Result<()> {
     pin(None, core)
 }
 
-/// Keeps all threads of a process on one core.
+/// Pins all threads of a process to one core.
 pub(crate) fn pin_process(pid: u32, core: usize) -> Result<()> {
     for thread in threads(pid)? {
         pin(Some(thread), core)?;
@@ -44,8 +60,8 @@ pub(crate) fn pin_process(pid: u32, core: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lets others on its core go first.
-pub(crate) fn put_behind(pid: u32) -> Result<()> {
+/// Lowers the priority of a process.
+pub(crate) fn lower_priority(pid: u32) -> Result<()> {
     for thread in threads(pid)? {
         setpriority_process(Some(thread), 10)?;
     }
@@ -55,7 +71,7 @@ pub(crate) fn put_behind(pid: u32) -> Result<()> {
 fn threads(pid: u32) -> Result<Vec<Pid>> {
     let thread = |entry: Result<fs::DirEntry>| {
         let id = entry?.file_name().to_str().and_then(|id| id.parse().ok());
-        id.and_then(Pid::from_raw).ok_or_else(|| Error::other("not a thread's id"))
+        id.and_then(Pid::from_raw).ok_or_else(|| Error::other("invalid thread id"))
     };
     fs::read_dir(format!("/proc/{pid}/task"))?.map(thread).collect()
 }
@@ -69,7 +85,7 @@ fn pin(thread: Option<Pid>, core: usize) -> Result<()> {
     Ok(sched_setaffinity(thread, &set)?)
 }
 
-/// Keeps one core from falling asleep, whose waking up would be measured, at the lowest priority.
+/// Keeps one core busy at the lowest priority: the time to wake it would be measured.
 pub(crate) fn spin(core: usize) -> Result<()> {
     nice(19)?;
     pin_self(core)?;
@@ -78,7 +94,7 @@ pub(crate) fn spin(core: usize) -> Result<()> {
     }
 }
 
-/// Processor and kernel, in one line.
+/// Describes processor and kernel in one line.
 pub(crate) fn description() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let processors = read("/proc/cpuinfo");
@@ -89,5 +105,5 @@ pub(crate) fn description() -> String {
 }
 
 fn duration(time: Timespec) -> Duration {
-    Duration::try_from(time).expect("these clocks start at zero")
+    Duration::try_from(time).expect("the clock is negative")
 }

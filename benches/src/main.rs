@@ -1,13 +1,13 @@
-//! Measures this project beside other distributed locks, on a Redis server of its own.
+//! Compares this project with other distributed locks, on a Redis server of its own.
 //!
 //! `cargo run --release --manifest-path benches/Cargo.toml` runs everything and writes tables and
-//! plots to `benches/results`; `--help` tells how to run less.
+//! plots to `benches/results`; `--help` explains how to run less.
 
 mod bench;
-mod check;
 mod contenders;
 mod info;
 mod machine;
+mod overlap;
 mod plot;
 mod report;
 mod rounds;
@@ -27,44 +27,44 @@ use contenders::Contender;
 use rounds::Section;
 use scenarios::Scenario;
 
-/// Measures this project beside other distributed locks.
+/// Compares this project with other distributed locks
 #[derive(Debug, Parser)]
 struct Args {
-    /// What to measure; everything by default
+    /// Scenarios to measure; all by default
     #[arg(long, value_delimiter = ',')]
     scenario: Vec<Scenario>,
-    /// How often each contender is measured, in turns with the others
+    /// Number of rounds, in which contenders take turns
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Where tables and plots are written
+    /// Folder for tables and plots
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
     out: PathBuf,
-    /// Try everything out in a short time; the numbers mean little
+    /// Only try everything out; the numbers mean little
     #[arg(long)]
     quick: bool,
     #[command(subcommand)]
     part: Option<Part>,
 }
 
-/// The parts of this program that run as processes of their own.
+/// The parts of this program that run as separate processes.
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Take and release a free lock: to be run under callgrind
+    /// Take and release a free lock, for a run under callgrind
     Count {
-        /// Which lock
+        /// Lock to use
         #[arg(long)]
         contender: Contender,
-        /// How often
+        /// Number of pairs of acquire and release
         #[arg(long)]
         pairs: u32,
-        /// The server
+        /// URL of the server
         #[arg(long)]
         url: String,
     },
-    /// Does a job that is described in JSON.
+    /// Run a job that is described in JSON
     #[command(hide = true)]
     Worker { job: String },
-    /// Keeps a core awake.
+    /// Keep a core awake
     #[command(hide = true)]
     Spin { core: usize },
 }
@@ -81,7 +81,7 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-/// Fails when two bodies ran at the same time.
+/// Measures the scenarios; the exit code is a failure if two bodies ran at the same time.
 fn measure(args: &Args) -> Result<ExitCode> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -93,7 +93,7 @@ fn measure(args: &Args) -> Result<ExitCode> {
         let mut sections = Vec::new();
         for scenario in scenarios {
             sections.extend(scenario.run(&bench).await?);
-            // Each time, so that nothing is lost when a long run is stopped.
+            // After each scenario, so that stopping a long run loses no results.
             report::write(&args.out, &bench, &sections).await?;
         }
         print!("{}", report::markdown(&bench, &sections).await?);

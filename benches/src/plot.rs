@@ -1,4 +1,4 @@
-//! A picture of a scenario: its first metric, each round a dot, the median a bar.
+//! The plot of a section: its first metric, with a dot per round and a bar at the median.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use crate::report::label;
 use crate::rounds::Section;
 
-/// Draws nothing if there is nothing to show.
+/// Draws the plot, unless no value can be shown.
 pub(crate) fn draw(path: &Path, section: &Section) -> Result<()> {
     let values = section.rows.iter().flat_map(|row| row.column(0));
     let shown: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
@@ -36,7 +36,7 @@ fn chart(
         .y_label_area_size(170)
         .build_cartesian_2d(range.clone().log_scale(), (0..rows).into_segmented())?;
     // The first row is on top.
-    let place = |row: usize| rows - 1 - row;
+    let position = |row: usize| rows - 1 - row;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -46,14 +46,14 @@ fn chart(
         .x_labels(8)
         .y_labels(rows)
         .y_label_formatter(&|segment| match segment {
-            SegmentValue::CenterOf(at) if *at < rows => section.rows[place(*at)].name.to_owned(),
+            SegmentValue::CenterOf(at) if *at < rows => section.rows[position(*at)].name.to_owned(),
             _ => String::new(),
         })
         .draw()?;
     for (index, row) in section.rows.iter().enumerate() {
         let color =
             if row.name.starts_with("this") || row.name == "redis_lock" { RED } else { BLUE };
-        let center = SegmentValue::CenterOf(place(index));
+        let center = SegmentValue::CenterOf(position(index));
         let inside = |value: &f64| range.contains(value);
         let dots = row.column(0).into_iter().filter(inside);
         let dots =

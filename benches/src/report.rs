@@ -1,4 +1,4 @@
-//! The results as Markdown, as numbers, and as plots.
+//! The results as Markdown, CSV and plots.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::plot;
 use crate::rounds::{Metric, Row, Section};
 use crate::stats::median;
 
-/// The versions that this program was built with.
+/// The versions of all packages in this build.
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
 
 /// Writes `README.md`, `rounds.csv` and one plot for each section.
@@ -39,20 +39,23 @@ async fn environment(bench: &Bench) -> Result<String> {
     let info = bench.info().await?;
     let redis = info.field("redis_version")?;
     let cores = match machine::cores() {
-        1 => "There is one core, so nothing is pinned.",
+        1 => "There is only one core, so nothing is pinned.",
         _ => "Servers are pinned to core 0, all clients to core 1.",
     };
     let quick = bench.pick("", " **This was a quick run: the numbers mean little.**");
-    let mut packages: Vec<_> = Contender::all().iter().map(|it| it.package()).collect();
+    let mut packages: Vec<_> =
+        Contender::all().iter().map(|contender| contender.package()).collect();
     packages.dedup();
     let versions: Vec<_> =
         packages.into_iter().map(|name| format!("{name} {}", version(name))).collect();
     Ok(format!(
-        "{machine}, Redis {redis}. {cores} A spinner of the lowest priority keeps each core awake. \
-         Medians of {} rounds in turns; ratios are medians of the ratios in each round.{quick}\n\n\
-         {}. `raw` is the lock by hand: `SET NX PX` and a script that compares and deletes, on one \
-         connection of `redis`. `this` is `lock-runtime` without the attribute. All locks have the \
-         same ttl, and wait as long as it takes; everything else is at their defaults.",
+        "{machine}, Redis {redis}. {cores} A busy loop of the lowest priority keeps each core \
+         awake. Medians of {} rounds, in which contenders take turns; ratios are medians of the \
+         ratios in each round.{quick}\n\n\
+         {}. `raw` is the lock by hand: `SET NX PX` and a script that compares and deletes, on \
+         one connection of `redis`. `this` is `lock-runtime` without the attribute. All \
+         contenders have the same ttl and wait without limit; everything else is at their \
+         defaults.",
         bench.rounds,
         versions.join(", ")
     ))
@@ -65,12 +68,12 @@ fn version(package: &str) -> &str {
         let version = lines.next()?.strip_prefix("version = ")?.trim_matches('"');
         (name == package).then_some(version)
     });
-    // Of several versions, the newest one comes last.
-    stanza.last().unwrap_or("of an unknown version")
+    // Of several versions, the newest comes last.
+    stanza.last().unwrap_or("(unknown version)")
 }
 
 fn write_section(text: &mut String, section: &Section) -> Result<()> {
-    writeln!(text, "\n## {}\n\n{}", section.title, section.about)?;
+    writeln!(text, "\n## {}\n\n{}", section.title, section.description)?;
     if !section.rows.is_empty() {
         writeln!(text, "\n![{}]({}.svg)\n", section.title, section.id)?;
         write_table(text, section)?;
@@ -78,14 +81,14 @@ fn write_section(text: &mut String, section: &Section) -> Result<()> {
     if section.baselines.contains(&"raw") {
         writeln!(text, "\nA `PING` took {} µs.", number(median(&section.pings)))?;
     }
-    for (name, reason) in &section.left_out {
+    for (name, reason) in &section.excluded {
         writeln!(text, "\n- {name} is left out: {reason}")?;
     }
     for (name, round, error) in &section.failures {
         writeln!(text, "\n- {name} failed in round {round}: {error}")?;
     }
     for (name, overlaps) in &section.overlaps {
-        writeln!(text, "\n- **{name} ran {overlaps} bodies while another one ran.**")?;
+        writeln!(text, "\n- **{name} ran {overlaps} bodies while another body ran.**")?;
     }
     Ok(())
 }
@@ -123,7 +126,7 @@ fn baselines<'a>(section: &'a Section, metric: &Metric) -> &'a [&'static str] {
     if metric.ratio { section.baselines } else { &[] }
 }
 
-/// The name of a metric with its unit.
+/// Returns the name of a metric with its unit.
 pub(crate) fn label(metric: &Metric) -> String {
     match metric.unit {
         "" => metric.name.to_owned(),
@@ -131,7 +134,7 @@ pub(crate) fn label(metric: &Metric) -> String {
     }
 }
 
-/// Three digits that matter.
+/// Formats a value with three significant digits.
 fn number(value: f64) -> String {
     match value {
         _ if value.is_infinite() => "∞".to_owned(),

@@ -1,4 +1,4 @@
-//! Measuring several subjects in turns: A B C A B C …, so that what changes with time hits all.
+//! Measures several subjects in turns, A B C A B C …, so that drift over time affects all of them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::bench::Bench;
 use crate::stats::median;
 
-/// After so many failures somebody is left out.
+/// Number of failures after which a subject is no longer measured.
 const MAX_FAILURES: usize = 2;
 
 /// One column of a scenario's table.
@@ -15,7 +15,7 @@ const MAX_FAILURES: usize = 2;
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    /// Whether it is also shown as a multiple of the baselines'.
+    /// Whether the metric is also shown as a multiple of the baselines.
     pub(crate) ratio: bool,
 }
 
@@ -29,34 +29,34 @@ impl Metric {
     }
 }
 
-/// What one subject showed in one round: as many values as there are metrics.
+/// The values of one subject in one round, one per metric.
 pub(crate) type Sample = Vec<f64>;
 
-/// What one subject showed in all rounds.
+/// The samples of one subject in all rounds.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// By round; one is missing where it failed.
+    /// Samples by round, without the failed rounds.
     pub(crate) samples: BTreeMap<usize, Sample>,
 }
 
 /// The results of one scenario.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// Name of its files.
+    /// The name of the section's files.
     pub(crate) id: &'static str,
     pub(crate) title: String,
-    /// What is measured and how.
-    pub(crate) about: String,
+    /// What is measured, and how.
+    pub(crate) description: String,
     pub(crate) metrics: &'static [Metric],
-    /// Names of the rows that others are compared with.
+    /// Names of the rows with which the others are compared.
     pub(crate) baselines: &'static [&'static str],
     pub(crate) rows: Vec<Row>,
-    /// Who does not take part, and why.
-    pub(crate) left_out: Vec<(&'static str, String)>,
-    /// Who failed in which round, and how.
+    /// Contenders that are not measured, and why.
+    pub(crate) excluded: Vec<(&'static str, String)>,
+    /// Failed subjects, with the round and the error.
     pub(crate) failures: Vec<(&'static str, usize, String)>,
-    /// How often two bodies ran at the same time.
+    /// Subjects with overlapping bodies, and how many.
     pub(crate) overlaps: Vec<(&'static str, u64)>,
     /// The median `PING` of each round, in microseconds.
     pub(crate) pings: Vec<f64>,
@@ -76,17 +76,27 @@ impl Section {
     pub(crate) fn new(
         id: &'static str,
         title: impl Into<String>,
-        about: impl Into<String>,
+        description: impl Into<String>,
         metrics: &'static [Metric],
         baselines: &'static [&'static str],
     ) -> Self {
-        let (title, about) = (title.into(), about.into());
-        let (rows, left_out, failures, overlaps, pings) = Default::default();
-        Self { id, title, about, metrics, baselines, rows, left_out, failures, overlaps, pings }
+        let (title, description) = (title.into(), description.into());
+        let (rows, excluded, failures, overlaps, pings) = Default::default();
+        Self {
+            id,
+            title,
+            description,
+            metrics,
+            baselines,
+            rows,
+            excluded,
+            failures,
+            overlaps,
+            pings,
+        }
     }
 
-    /// Measures all subjects once per round. One that has failed as often as [`MAX_FAILURES`] is
-    /// not tried again.
+    /// Measures all subjects once per round, except those that have failed [`MAX_FAILURES`] times.
     pub(crate) async fn measure<S: Copy>(
         mut self,
         bench: &Bench,
@@ -112,8 +122,7 @@ impl Section {
         Ok(self)
     }
 
-    /// The median over all rounds in which both were measured, how many times as much `row` showed
-    /// as `baseline`.
+    /// Returns the median ratio of `row` to `baseline` over the rounds in which both were measured.
     pub(crate) fn ratio(&self, row: &Row, baseline: &str, metric: usize) -> Option<f64> {
         let baseline = self.rows.iter().find(|row| row.name == baseline)?;
         let ratio = |(round, sample): (&usize, &Sample)| {

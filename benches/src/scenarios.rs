@@ -1,15 +1,15 @@
-//! What is measured. Each scenario has two sides: `run` in the program that measures, `Work` in the
-//! processes that are measured.
+//! The scenarios. Each has two parts: `run` in the measuring process, and `Workload` in the
+//! measured processes.
 
 mod compile_time;
 mod contention;
-mod crowd;
-mod distant;
+mod delayed_servers;
 mod failover;
 mod grants;
 mod handover;
 mod instructions;
 mod leases;
+mod many_waiters;
 pub(crate) mod ping;
 mod throughput;
 mod topologies;
@@ -25,7 +25,7 @@ use serde_json::{Value, to_value};
 use crate::bench::Bench;
 use crate::contenders::Contender;
 use crate::rounds::Section;
-use crate::worker::Stage;
+use crate::worker::Worker;
 
 pub(crate) use instructions::count;
 
@@ -43,7 +43,7 @@ pub(crate) enum Scenario {
     /// 4 processes with 4 tasks each on one key
     #[value(name = "d")]
     FourProcesses,
-    /// Time between a release and the next body in another process
+    /// Time from a release to the next body in another process
     #[value(name = "e")]
     HandOver,
     /// 1,000 and 10,000 held leases
@@ -51,7 +51,7 @@ pub(crate) enum Scenario {
     Leases,
     /// 1,000 waiters for one key
     #[value(name = "g")]
-    Crowd,
+    ManyWaiters,
     /// Compile time of 200 functions
     #[value(name = "h")]
     CompileTime,
@@ -61,7 +61,7 @@ pub(crate) enum Scenario {
     /// Latency with Sentinel
     #[value(name = "j")]
     Sentinel,
-    /// Latency in a Cluster
+    /// Latency in a cluster
     #[value(name = "k")]
     Cluster,
     /// Latency with five independent servers
@@ -70,7 +70,7 @@ pub(crate) enum Scenario {
     /// Time without a grant after the death of a master
     #[value(name = "m")]
     Failover,
-    /// What replicas add to a grant, and the round trips of one
+    /// Cost of replicas per grant, and round trips of a grant
     #[value(name = "n")]
     Grants,
 }
@@ -87,7 +87,7 @@ impl Scenario {
                 leases::run(bench, leases::THOUSAND).await?,
                 leases::run(bench, leases::TEN_THOUSAND).await?,
             ],
-            Self::Crowd => vec![crowd::run(bench).await?],
+            Self::ManyWaiters => vec![many_waiters::run(bench).await?],
             Self::CompileTime => vec![compile_time::run(bench).await?],
             Self::Instructions => vec![instructions::run(bench).await?],
             Self::Sentinel => vec![topologies::sentinel(bench).await?],
@@ -99,52 +99,52 @@ impl Scenario {
     }
 }
 
-/// What one worker does.
+/// The workload of one worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Work {
-    Ping(ping::Work),
-    Uncontended(uncontended::Work),
-    Throughput(throughput::Work),
-    Contention(contention::Work),
-    HandOver(handover::Work),
-    Leases(leases::Work),
-    Hold(crowd::Hold),
-    Wait(crowd::Wait),
-    Failover(failover::Work),
-    Grants(grants::Work),
+pub(crate) enum Workload {
+    Ping(ping::Workload),
+    Uncontended(uncontended::Workload),
+    Throughput(throughput::Workload),
+    Contention(contention::Workload),
+    HandOver(handover::Workload),
+    Leases(leases::Workload),
+    Hold(many_waiters::Hold),
+    Wait(many_waiters::Wait),
+    Failover(failover::Workload),
+    Grants(grants::Workload),
 }
 
-impl Work {
-    pub(crate) async fn run(self, stage: Arc<Stage>, url: &str) -> Result<Value> {
+impl Workload {
+    pub(crate) async fn run(self, worker: Arc<Worker>, url: &str) -> Result<Value> {
         Ok(match self {
-            Self::Ping(work) => to_value(work.run(&stage, url).await?)?,
-            Self::Uncontended(work) => to_value(work.run(&stage).await?)?,
-            Self::Throughput(work) => to_value(work.run(&stage).await?)?,
-            Self::Contention(work) => to_value(work.run(stage).await?)?,
-            Self::HandOver(work) => to_value(work.run(stage).await?)?,
-            Self::Leases(work) => to_value(work.run(stage).await?)?,
-            Self::Hold(work) => to_value(work.run(stage).await?)?,
-            Self::Wait(work) => to_value(work.run(stage).await?)?,
-            Self::Failover(work) => to_value(work.run(&stage, url).await?)?,
-            Self::Grants(work) => to_value(work.run(&stage).await?)?,
+            Self::Ping(workload) => to_value(workload.run(&worker, url).await?)?,
+            Self::Uncontended(workload) => to_value(workload.run(&worker).await?)?,
+            Self::Throughput(workload) => to_value(workload.run(&worker).await?)?,
+            Self::Contention(workload) => to_value(workload.run(worker).await?)?,
+            Self::HandOver(workload) => to_value(workload.run(worker).await?)?,
+            Self::Leases(workload) => to_value(workload.run(worker).await?)?,
+            Self::Hold(workload) => to_value(workload.run(worker).await?)?,
+            Self::Wait(workload) => to_value(workload.run(worker).await?)?,
+            Self::Failover(workload) => to_value(workload.run(&worker, url).await?)?,
+            Self::Grants(workload) => to_value(workload.run(&worker).await?)?,
         })
     }
 }
 
-/// Names, and who is meant.
-type Entrants = Vec<(&'static str, Contender)>;
+/// Names and contenders.
+type Participants = Vec<(&'static str, Contender)>;
 
-/// Names, and why somebody does not take part.
-type LeftOut = Vec<(&'static str, String)>;
+/// Names of contenders that are not measured, and the reasons.
+type Excluded = Vec<(&'static str, String)>;
 
-/// Sorts the contenders by whether they can take part in a scenario.
-fn entrants(check: impl Fn(Contender) -> Result<(), &'static str>) -> (Entrants, LeftOut) {
-    let (mut entrants, mut left_out) = (Vec::new(), Vec::new());
+/// Partitions the contenders by whether they support a scenario.
+fn participants(check: impl Fn(Contender) -> Result<(), &'static str>) -> (Participants, Excluded) {
+    let (mut participants, mut excluded) = (Vec::new(), Vec::new());
     for &contender in Contender::all() {
         match check(contender) {
-            Ok(()) => entrants.push((contender.name(), contender)),
-            Err(reason) => left_out.push((contender.name(), reason.to_owned())),
+            Ok(()) => participants.push((contender.name(), contender)),
+            Err(reason) => excluded.push((contender.name(), reason.to_owned())),
         }
     }
-    (entrants, left_out)
+    (participants, excluded)
 }

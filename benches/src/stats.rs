@@ -1,16 +1,16 @@
-//! The few statistics that are needed.
+//! Median, quantiles and conversions.
 
-/// A count as a number to calculate with; none here comes near the limit of four billion.
+/// Converts a count to a float; all counts here are far below `u32::MAX`.
 pub(crate) fn float(count: impl TryInto<u32>) -> f64 {
     count.try_into().map_or(f64::INFINITY, f64::from)
 }
 
-/// The middle value, not a number if there is none.
+/// Returns the median, or NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 500)
 }
 
-/// The value that `permille` of all values do not exceed, not a number if there is none.
+/// Returns the value that `permille` of all values do not exceed, or NaN without values.
 pub(crate) fn quantile(values: &[f64], permille: usize) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_values_that_occur() {
+    fn returns_quantiles_that_occur_among_the_values() {
         let values: Vec<f64> = (0..=100).rev().map(f64::from).collect();
         assert!((median(&values) - 50.0).abs() < f64::EPSILON);
         assert!((quantile(&values, 990) - 99.0).abs() < f64::EPSILON);

@@ -1,6 +1,7 @@
-//! The side that is measured: a process of its own, pinned to the clients' core.
+//! A measured process, pinned to the clients' core.
 //!
-//! It prints one line when it is ready, waits for the gate, works, and prints its report.
+//! It prints a line when it is ready, waits for the start gate, runs its workload, and prints a
+//! report.
 
 use std::fs::File;
 use std::panic;
@@ -15,56 +16,56 @@ use tokio::runtime;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::check::Check;
-use crate::contenders::{Contender, Lock, Terms};
+use crate::contenders::{Contender, Lock, Settings};
 use crate::machine::{self, CLIENT_CORE};
-use crate::scenarios::Work;
+use crate::overlap::OverlapDetector;
+use crate::scenarios::Workload;
 
-/// How the line begins that says that a worker waits for the gate.
+/// Prefix of the line of a worker that waits for the start gate.
 pub(crate) const READY: &str = "worker-ready";
 
-/// How the line begins that ends with the report.
+/// Prefix of the line with the report.
 pub(crate) const DONE: &str = "worker-done";
 
-/// After this time a worker gives up.
+/// Timeout of a worker.
 pub(crate) const LIMIT: Duration = Duration::from_mins(4);
 
-/// What a worker says in the end.
+/// The final report of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report<T> {
-    /// What it measured, or what went wrong.
+    /// The measurements, or the error.
     pub(crate) result: Result<T, String>,
-    /// How often it ran a body while another one ran.
+    /// How often a body began while another one ran.
     pub(crate) overlaps: u64,
 }
 
-/// What a worker is told.
+/// The instructions for a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) contender: Contender,
     pub(crate) url: String,
-    pub(crate) terms: Terms,
+    pub(crate) settings: Settings,
     pub(crate) gate: PathBuf,
-    pub(crate) room: PathBuf,
-    pub(crate) work: Work,
+    pub(crate) body_lock: PathBuf,
+    pub(crate) workload: Workload,
 }
 
-/// What a work has at hand.
-pub(crate) struct Stage {
+/// The connected lock of a worker, its overlap detector and its start gate.
+pub(crate) struct Worker {
     pub(crate) lock: Arc<dyn Lock>,
-    pub(crate) check: Arc<Check>,
+    pub(crate) overlaps: Arc<OverlapDetector>,
     gate: PathBuf,
 }
 
-/// What has passed since a work began.
+/// Measures wall-clock and processor time from the start of a workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     pub(crate) started: Instant,
     cpu: Duration,
 }
 
-impl Stage {
-    /// Waits for the gate and starts the clock.
+impl Worker {
+    /// Waits for the start gate and starts the clock.
     pub(crate) async fn begin(&self) -> Result<Clock> {
         let gate = File::open(&self.gate)?;
         println!("{READY}");
@@ -74,7 +75,7 @@ impl Stage {
 }
 
 impl Clock {
-    /// Processor time of the process, in seconds.
+    /// Returns the processor time of the process, in seconds.
     pub(crate) fn cpu(self) -> f64 {
         machine::cpu_time().saturating_sub(self.cpu).as_secs_f64()
     }
@@ -84,33 +85,34 @@ impl Clock {
     }
 }
 
-/// Does a job, from one thread: the contenders' own threads are all that is added.
+/// Runs a job on one thread; any further threads are those of the contender.
 pub(crate) fn run(job: &str) -> Result<()> {
     machine::pin_self(CLIENT_CORE)?;
     let job: Job = serde_json::from_str(job)?;
-    let check = Arc::new(Check::open(&job.room)?);
-    let hook_check = Arc::clone(&check);
-    panic::set_hook(Box::new(move |panic| report(Err(panic.to_string()), &hook_check)));
+    let overlaps = Arc::new(OverlapDetector::open(&job.body_lock)?);
+    let hook_overlaps = Arc::clone(&overlaps);
+    panic::set_hook(Box::new(move |panic| report(Err(panic.to_string()), &hook_overlaps)));
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = runtime.block_on(async { timeout(LIMIT, work(job, Arc::clone(&check))).await });
-    let result = match done {
-        Ok(done) => done.map_err(|error| format!("{error:#}")),
-        Err(_) => Err(format!("not done within {LIMIT:?}")),
+    let result =
+        runtime.block_on(async { timeout(LIMIT, run_workload(job, Arc::clone(&overlaps))).await });
+    let result = match result {
+        Ok(result) => result.map_err(|error| format!("{error:#}")),
+        Err(_) => Err(format!("not finished within {LIMIT:?}")),
     };
-    report(result, &check);
+    report(result, &overlaps);
     Ok(())
 }
 
-async fn work(job: Job, check: Arc<Check>) -> Result<Value> {
-    let Job { contender, url, terms, gate, work, .. } = job;
-    let lock = contender.connect(&url, terms).await?;
-    work.run(Arc::new(Stage { lock, check, gate }), &url).await
+async fn run_workload(job: Job, overlaps: Arc<OverlapDetector>) -> Result<Value> {
+    let Job { contender, url, settings, gate, workload, .. } = job;
+    let lock = contender.connect(&url, settings).await?;
+    workload.run(Arc::new(Worker { lock, overlaps, gate }), &url).await
 }
 
-fn report(result: Result<Value, String>, check: &Check) {
+fn report(result: Result<Value, String>, overlaps: &OverlapDetector) {
     if result.is_err() {
-        println!("{READY}"); // for those who still wait for that
+        println!("{READY}"); // the measuring process may still wait for this line
     }
-    let report = Report { result, overlaps: check.overlaps() };
-    println!("{DONE}{}", serde_json::to_string(&report).expect("this can be written as JSON"));
+    let report = Report { result, overlaps: overlaps.overlaps() };
+    println!("{DONE}{}", serde_json::to_string(&report).expect("a report is valid JSON"));
 }

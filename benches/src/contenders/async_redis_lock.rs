@@ -3,7 +3,7 @@
 use anyhow::Result;
 use async_redis_lock::{Locker, Options};
 
-use super::{Body, Call, Lock, PATIENCE, Terms};
+use super::{Body, Call, Lock, MAX_WAIT, Settings};
 
 pub(super) struct AsyncRedisLock {
     locker: Locker,
@@ -11,12 +11,12 @@ pub(super) struct AsyncRedisLock {
 }
 
 impl AsyncRedisLock {
-    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
+    pub(super) async fn connect(url: &str, settings: Settings) -> Result<Self> {
         let options = Options::new()
-            .timeout(Some(PATIENCE))
-            .ttl(terms.ttl)
-            // As its documentation recommends.
-            .extend(terms.ttl / 3);
+            .timeout(Some(MAX_WAIT))
+            .ttl(settings.ttl)
+            // As the documentation recommends.
+            .extend(settings.ttl / 3);
         Ok(Self { locker: Locker::from_redis_url(url).await?, options })
     }
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 use anyhow::Result;
 use lock_runtime::{LockError, LockManager, redis_lock};
 
-use super::{Body, Call, Lock, PATIENCE, Terms};
+use super::{Body, Call, Lock, MAX_WAIT, Settings};
 
 pub(super) struct Attribute {
     ttl: Duration,
 }
 
 impl Attribute {
-    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
+    pub(super) async fn connect(url: &str, settings: Settings) -> Result<Self> {
         LockManager::connect(url).await?.install();
-        Ok(Self { ttl: terms.ttl })
+        Ok(Self { ttl: settings.ttl })
     }
 }
 
@@ -24,7 +24,7 @@ impl Lock for Attribute {
     }
 }
 
-#[redis_lock(key = "<key>", ttl = ttl, wait = PATIENCE)]
+#[redis_lock(key = "<key>", ttl = ttl, wait = MAX_WAIT)]
 async fn locked(key: &str, ttl: Duration, body: Body) -> Result<(), LockError> {
     body.await;
     Ok(())

@@ -8,7 +8,7 @@ use distkit::lock::{LockGuardState, LockOptions, Mutex};
 use redis::Client;
 use redis::aio::ConnectionManager;
 
-use super::{Body, Call, Lock, Terms};
+use super::{Body, Call, Lock, Settings};
 
 pub(super) struct Distkit {
     connection: ConnectionManager,
@@ -16,9 +16,9 @@ pub(super) struct Distkit {
 }
 
 impl Distkit {
-    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
+    pub(super) async fn connect(url: &str, settings: Settings) -> Result<Self> {
         let connection = Client::open(url)?.get_connection_manager().await?;
-        Ok(Self { connection, ttl: terms.ttl })
+        Ok(Self { connection, ttl: settings.ttl })
     }
 }
 

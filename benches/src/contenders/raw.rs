@@ -1,4 +1,4 @@
-//! The floor: the two commands that a lock needs at least, sent by hand.
+//! The floor: the two commands that every lock needs, sent by hand.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, IntoConnectionInfo};
 use tokio::time::sleep;
 
-use super::{Body, Call, Lock, Terms};
+use super::{Body, Call, Lock, Settings};
 
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// A connection, and the script that compares and deletes.
+/// A connection, with the digest of the script that compares and deletes.
 pub(super) struct Raw {
     connection: MultiplexedConnection,
     release: String,
@@ -20,26 +20,26 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
+    pub(super) async fn connect(url: &str, settings: Settings) -> Result<Self> {
         let mut connection = connect(url).await?;
         let release =
             redis::cmd("SCRIPT").arg("LOAD").arg(RELEASE).query_async(&mut connection).await?;
-        Ok(Self { connection, release, ttl_ms: terms.ttl.as_millis() })
+        Ok(Self { connection, release, ttl_ms: settings.ttl.as_millis() })
     }
 
-    /// Connects to each of some servers, of which the addresses are given as in a URL.
-    pub(super) async fn connect_all(hosts: &str, terms: Terms) -> Result<Vec<Self>> {
+    /// Connects to each server of a list of hosts, separated by commas.
+    pub(super) async fn connect_all(hosts: &str, settings: Settings) -> Result<Vec<Self>> {
         let mut servers = Vec::new();
         for host in hosts.split(',') {
-            servers.push(Self::connect(&format!("redis://{host}"), terms).await?);
+            servers.push(Self::connect(&format!("redis://{host}"), settings).await?);
         }
         Ok(servers)
     }
 
-    /// Whether the server does not redirect to another one.
-    pub(super) async fn serves(&self, key: &str) -> bool {
-        let mut question = redis::cmd("EXISTS");
-        question.arg(key).exec_async(&mut self.connection.clone()).await.is_ok()
+    /// Whether the server owns the slot of the key and does not redirect.
+    pub(super) async fn owns(&self, key: &str) -> bool {
+        let mut exists = redis::cmd("EXISTS");
+        exists.arg(key).exec_async(&mut self.connection.clone()).await.is_ok()
     }
 }
 
@@ -51,7 +51,7 @@ impl Lock for Raw {
             let mut set = redis::cmd("SET");
             set.arg(key).arg(&token).arg("NX").arg("PX").arg(self.ttl_ms.to_string());
             while set.query_async::<Option<String>>(&mut connection).await?.is_none() {
-                sleep(pause()?).await;
+                sleep(retry_delay()?).await;
             }
             body.await;
             let mut release = redis::cmd("EVALSHA");
@@ -63,7 +63,7 @@ impl Lock for Raw {
     }
 }
 
-/// A connection that sends small commands at once.
+/// Connects without Nagle's algorithm, which would delay small commands.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection> {
     let info = url.into_connection_info()?;
     let tcp = info.tcp_settings().clone().set_nodelay(true);
@@ -71,8 +71,8 @@ pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection> {
     Ok(client.get_multiplexed_async_connection().await?)
 }
 
-/// The time between two questions for a lock that is held: 100 ms as in most crates, spread so that
-/// waiters do not ask together.
-fn pause() -> Result<Duration> {
+/// Returns the delay before the next try for a held lock: 100 ms as in most crates, with jitter so
+/// that waiters do not retry in step.
+fn retry_delay() -> Result<Duration> {
     Ok(Duration::from_millis(50 + u64::from(getrandom::u32()?) % 100))
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use rlock::AcquireOptions;
 use rlock::async_lock::RLock;
 
-use super::{Body, Call, Lock, Terms};
+use super::{Body, Call, Lock, Settings};
 
 pub(super) struct Rlock {
     locks: RLock,
@@ -12,8 +12,8 @@ pub(super) struct Rlock {
 }
 
 impl Rlock {
-    pub(super) async fn connect(url: &str, terms: Terms) -> Result<Self> {
-        let options = AcquireOptions::builder().ttl(terms.ttl).build()?;
+    pub(super) async fn connect(url: &str, settings: Settings) -> Result<Self> {
+        let options = AcquireOptions::builder().ttl(settings.ttl).build()?;
         Ok(Self { locks: RLock::new(url).await?, options })
     }
 }

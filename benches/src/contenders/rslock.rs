@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use rslock::LockManager;
 
-use super::{Body, Call, Lock, Terms};
+use super::{Body, Call, Lock, Settings};
 
 pub(super) struct Rslock {
     locks: LockManager,
-    terms: Terms,
+    settings: Settings,
 }
 
 impl Rslock {
-    /// It connects when the first lock is taken.
-    pub(super) fn new(url: &str, terms: Terms) -> Self {
-        Self { locks: LockManager::new(vec![url]), terms }
+    /// Connects when the first lock is taken.
+    pub(super) fn new(url: &str, settings: Settings) -> Self {
+        Self { locks: LockManager::new(vec![url]), settings }
     }
 }
 
 impl Lock for Rslock {
     fn run<'a>(&'a self, key: &'a str, body: Body) -> Call<'a> {
-        let Terms { ttl, renewed, .. } = self.terms;
+        let Settings { ttl, renewed, .. } = self.settings;
         if renewed { self.using(key, ttl, body) } else { self.guarded(key, ttl, body) }
     }
 }
@@ -35,7 +35,7 @@ impl Rslock {
         })
     }
 
-    /// A guard is not renewed, a routine is.
+    /// Runs the body with `using`, which renews; a guard is not renewed.
     fn using<'a>(&'a self, key: &'a str, ttl: Duration, body: Body) -> Call<'a> {
         Box::pin(
             async move { Ok(self.locks.using(key.as_bytes(), ttl, async || body.await).await?) },

@@ -1,4 +1,4 @@
-//! h: what the attribute costs the compiler.
+//! h: the compile time of the attribute.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,40 +18,40 @@ const FUNCTIONS: usize = 200;
 
 const METRICS: &[Metric] = &[Metric::ratio("user time", "ms")];
 
-/// What stands above each function.
+/// A crate to compile, with an attribute on each function.
 #[derive(Debug, Clone, Copy)]
-struct Dialect {
+struct TestCrate {
     package: &'static str,
     attribute: &'static str,
 }
 
-const DIALECTS: [Dialect; 3] = [
-    Dialect { package: "plain", attribute: "" },
-    Dialect { package: "instrument", attribute: "#[tracing::instrument]" },
-    Dialect {
+const TEST_CRATES: [TestCrate; 3] = [
+    TestCrate { package: "plain", attribute: "" },
+    TestCrate { package: "instrument", attribute: "#[tracing::instrument]" },
+    TestCrate {
         package: "redis_lock",
         attribute: "#[redis_lock(key = \"order:<id>\", ttl = \"30s\")]",
     },
 ];
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
-    let about = format!(
+    let description = format!(
         "`cargo check` of a crate with {FUNCTIONS} async functions: plain, with \
-         `#[tracing::instrument]`, and with `#[redis_lock]`. User time of the compiler and cargo \
-         for that crate alone, less that of cargo when nothing has changed."
+         `#[tracing::instrument]`, and with `#[redis_lock]`. The user time of the compiler and of \
+         cargo for this crate alone, less that of cargo for an unchanged crate."
     );
     let dir = TempDir::with_prefix("benches-")?;
-    for dialect in DIALECTS {
-        dialect.write(dir.path())?;
+    for test_crate in TEST_CRATES {
+        test_crate.write(dir.path())?;
     }
-    for dialect in DIALECTS {
-        // What the crate depends on is built here, and not measured.
-        check(dir.path(), dialect.package)?;
+    for test_crate in TEST_CRATES {
+        // Dependencies are built here, outside the measurement.
+        check(dir.path(), test_crate.package)?;
     }
-    let subjects = DIALECTS.map(|dialect| (dialect.package, dialect));
+    let subjects = TEST_CRATES.map(|test_crate| (test_crate.package, test_crate));
     let title = "h. Compile time";
-    Section::new("h-compile-time", title, about, METRICS, &["plain", "instrument"])
-        .measure(bench, &subjects, async |Dialect { package, .. }, _| {
+    Section::new("h-compile-time", title, description, METRICS, &["plain", "instrument"])
+        .measure(bench, &subjects, async |TestCrate { package, .. }, _| {
             let source = fs::File::options()
                 .append(true)
                 .open(dir.path().join(package).join("src/lib.rs"))?;
@@ -63,7 +63,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
         .await
 }
 
-/// User time of one `cargo check`, in milliseconds.
+/// Runs `cargo check` and returns its user time in milliseconds.
 fn check(dir: &Path, package: &str) -> Result<f64> {
     let before = getrusage(UsageWho::RUSAGE_CHILDREN)?.user_time();
     let output = Command::new("cargo")
@@ -77,20 +77,20 @@ fn check(dir: &Path, package: &str) -> Result<f64> {
     Ok(float(time.num_microseconds()) / 1e3)
 }
 
-impl Dialect {
-    /// Writes its package, and the workspace around all of them.
+impl TestCrate {
+    /// Writes the package, and the workspace of all of them.
     fn write(self, dir: &Path) -> Result<()> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let package = dir.join(self.package);
         fs::create_dir_all(package.join("src"))?;
         fs::write(package.join("Cargo.toml"), self.manifest(&here.join("../lock-runtime")))?;
         fs::write(package.join("src/lib.rs"), self.source()?)?;
-        let members = DIALECTS.map(|dialect| format!("{:?}", dialect.package)).join(", ");
+        let members = TEST_CRATES.map(|test_crate| format!("{:?}", test_crate.package)).join(", ");
         fs::write(
             dir.join("Cargo.toml"),
             format!("[workspace]\nresolver = \"3\"\nmembers = [{members}]\n"),
         )?;
-        // The versions that were built here are there, so that nothing has to be fetched.
+        // The same versions as here are already downloaded.
         fs::copy(here.join("Cargo.lock"), dir.join("Cargo.lock"))?;
         Ok(())
     }

@@ -1,19 +1,19 @@
-//! c and d: many tasks want the same key all the time.
+//! c and d: many tasks take the same key repeatedly.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinSet, yield_now};
 
-use super::entrants;
+use super::participants;
 use crate::bench::Bench;
-use crate::contenders::{Contender, Terms};
+use crate::contenders::{Contender, Settings};
+use crate::machine::AtomicDuration;
 use crate::rounds::{Metric, Section};
 use crate::stats::{float, quantile};
-use crate::worker::Stage;
+use crate::worker::Worker;
 
 const KEY: &str = "account";
 
@@ -26,42 +26,42 @@ const METRICS: &[Metric] = &[
     Metric::plain("commands per acquisition", ""),
 ];
 
-/// Who wants the key.
+/// The contending processes, and the tasks of each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Crew {
+pub(super) struct Variant {
     id: &'static str,
     title: &'static str,
     processes: usize,
     tasks: usize,
 }
 
-pub(super) const ONE_PROCESS: Crew =
-    Crew { id: "c-one-process", title: "c. 16 tasks on one key", processes: 1, tasks: 16 };
+pub(super) const ONE_PROCESS: Variant =
+    Variant { id: "c-one-process", title: "c. 16 tasks on one key", processes: 1, tasks: 16 };
 
-pub(super) const FOUR_PROCESSES: Crew = Crew {
+pub(super) const FOUR_PROCESSES: Variant = Variant {
     id: "d-four-processes",
     title: "d. 4 processes with 4 tasks each on one key",
     processes: 4,
     tasks: 4,
 };
 
-pub(super) async fn run(bench: &Bench, crew: Crew) -> Result<Section> {
+pub(super) async fn run(bench: &Bench, variant: Variant) -> Result<Section> {
     let time = bench.pick(Duration::from_secs(3), Duration::from_secs(1));
-    let about = format!(
-        "{} process(es) with {} tasks each take the same key again and again, for {time:?}. The \
-         body yields once to other tasks. \"per ping\" is the number of acquisitions in the time \
-         of one `PING`. A wait lasts from the call to the beginning of the body. Commands are \
-         those that clients send, counted by `MONITOR` in a pass of its own, because the server's \
-         statistics count what scripts run as well.",
-        crew.processes, crew.tasks
+    let description = format!(
+        "{} process(es) with {} tasks each take the same key repeatedly for {time:?}. The body \
+         yields once to other tasks. \"per ping\" is the number of acquisitions in the time of one \
+         `PING`. A wait lasts from the call to the beginning of the body. Commands are those that \
+         clients send, counted by `MONITOR` in a separate pass, because the server's statistics \
+         also count the commands of scripts.",
+        variant.processes, variant.tasks
     );
-    let (subjects, left_out) = entrants(Contender::check_waits);
-    let mut section = Section::new(crew.id, crew.title, about, METRICS, &["raw"]);
-    section.left_out = left_out;
+    let (subjects, excluded) = participants(Contender::check_waits);
+    let mut section = Section::new(variant.id, variant.title, description, METRICS, &["raw"]);
+    section.excluded = excluded;
     section
         .measure(bench, &subjects, async |contender, ping| {
-            let total = contend(bench, contender, crew, time).await?;
-            let (commands, acquisitions) = commands(bench, contender, crew, time / 3).await?;
+            let total = contend(bench, contender, variant, time).await?;
+            let (commands, acquisitions) = commands(bench, contender, variant, time / 3).await?;
             let rate = float(total.per_task.iter().sum::<u64>()) / time.as_secs_f64();
             let [most, fewest] = [total.per_task.iter().max(), total.per_task.iter().min()];
             let values = vec![
@@ -77,42 +77,44 @@ pub(super) async fn run(bench: &Bench, crew: Crew) -> Result<Section> {
         .await
 }
 
-/// The real pass.
+/// Runs the measured pass.
 async fn contend(
     bench: &Bench,
     contender: Contender,
-    crew: Crew,
+    variant: Variant,
     time: Duration,
 ) -> Result<Outcome> {
-    let fleet = bench.fleet(contender, Terms::default(), crew.works(time)).await?;
-    fleet.open()?;
-    Ok(fleet.results().await?.into_iter().fold(Outcome::default(), Outcome::merge))
+    let workers =
+        bench.start_workers(contender, Settings::default(), variant.workloads(time)).await?;
+    workers.start()?;
+    Ok(workers.all_results().await?.into_iter().fold(Outcome::default(), Outcome::merge))
 }
 
-/// The pass that only counts: commands of clients, and acquisitions.
+/// Runs the counting pass and returns the numbers of client commands and acquisitions.
 async fn commands(
     bench: &Bench,
     contender: Contender,
-    crew: Crew,
+    variant: Variant,
     time: Duration,
 ) -> Result<(f64, f64)> {
-    let fleet = bench.fleet(contender, Terms::default(), crew.works(time)).await?;
-    let log = bench.log();
-    fleet.open()?;
-    let results: Vec<Outcome> = fleet.results().await?;
+    let workers =
+        bench.start_workers(contender, Settings::default(), variant.workloads(time)).await?;
+    let log = bench.record_commands();
+    workers.start()?;
+    let results: Vec<Outcome> = workers.all_results().await?;
     log.settle().await;
     let commands = log.count(|entry| !entry.from_script());
     Ok((float(commands), float(results.iter().map(|result| result.acquisitions).sum::<u64>())))
 }
 
-impl Crew {
-    fn works(self, time: Duration) -> Vec<super::Work> {
-        vec![super::Work::Contention(Work { tasks: self.tasks, time }); self.processes]
+impl Variant {
+    fn workloads(self, time: Duration) -> Vec<super::Workload> {
+        vec![super::Workload::Contention(Workload { tasks: self.tasks, time }); self.processes]
     }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Work {
+pub(crate) struct Workload {
     tasks: usize,
     time: Duration,
 }
@@ -121,9 +123,9 @@ pub(crate) struct Work {
 pub(crate) struct Outcome {
     /// In milliseconds.
     waits: Vec<f64>,
-    /// How many bodies each task began in time.
+    /// The number of bodies that each task began in time.
     per_task: Vec<u64>,
-    /// With those that came after, because the task waited already.
+    /// All bodies, including those of calls that were still waiting at the end.
     acquisitions: u64,
 }
 
@@ -136,43 +138,42 @@ impl Outcome {
     }
 }
 
-impl Work {
-    pub(super) async fn run(self, stage: Arc<Stage>) -> Result<Outcome> {
-        stage.lock.run("warm-up", Box::pin(async {})).await?;
-        let clock = stage.begin().await?;
+impl Workload {
+    pub(super) async fn run(self, worker: Arc<Worker>) -> Result<Outcome> {
+        worker.lock.run("warm-up", Box::pin(async {})).await?;
+        let clock = worker.begin().await?;
         let end = clock.started + self.time;
         let mut tasks = JoinSet::new();
         for _ in 0..self.tasks {
-            tasks.spawn(take_turns(Arc::clone(&stage), end));
+            tasks.spawn(acquire_repeatedly(Arc::clone(&worker), end));
         }
         let mut total = Outcome::default();
-        while let Some(done) = tasks.join_next().await {
-            total = total.merge(done??);
+        while let Some(result) = tasks.join_next().await {
+            total = total.merge(result??);
         }
         Ok(total)
     }
 }
 
-async fn take_turns(stage: Arc<Stage>, end: Instant) -> Result<Outcome> {
+async fn acquire_repeatedly(worker: Arc<Worker>, end: Instant) -> Result<Outcome> {
     let mut outcome = Outcome { per_task: vec![0], ..Outcome::default() };
-    let waited = Arc::new(AtomicU64::new(0));
+    let waited = Arc::new(AtomicDuration::default());
     loop {
-        let asked = Instant::now();
-        if asked >= end {
+        let called = Instant::now();
+        if called >= end {
             return Ok(outcome);
         }
-        let (body_stage, body_waited) = (Arc::clone(&stage), Arc::clone(&waited));
+        let (body_worker, body_waited) = (Arc::clone(&worker), Arc::clone(&waited));
         let body = async move {
-            let inside = body_stage.check.enter();
-            let nanos = asked.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
-            body_waited.store(nanos, Ordering::Relaxed);
+            let running = body_worker.overlaps.enter();
+            body_waited.store(called.elapsed());
             yield_now().await;
-            drop(inside);
+            drop(running);
         };
-        stage.lock.run(KEY, Box::pin(body)).await?;
+        worker.lock.run(KEY, Box::pin(body)).await?;
         outcome.acquisitions += 1;
-        let wait = Duration::from_nanos(waited.load(Ordering::Relaxed));
-        if asked + wait < end {
+        let wait = waited.load();
+        if called + wait < end {
             outcome.waits.push(wait.as_secs_f64() * 1e3);
             outcome.per_task[0] += 1;
         }

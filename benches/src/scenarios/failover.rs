@@ -1,9 +1,9 @@
-//! m: how long nothing is granted after the death of a master.
+//! m: the time without a grant after the death of a master.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use futures_util::future::join3;
 use harness::{Cluster, Sentinels, Server};
 use lock_runtime::{LockError, LockGuard, LockManager};
@@ -11,10 +11,10 @@ use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use crate::bench::{Bench, pass, pin};
-use crate::contenders::{Contender, Terms, connect_by_hand};
+use crate::bench::{Bench, pin};
+use crate::contenders::{Contender, Settings, connect_raw};
 use crate::rounds::{Metric, Sample, Section};
-use crate::worker::Stage;
+use crate::worker::Worker;
 
 const METRICS: &[Metric] = &[
     Metric::plain("without a write", "ms"),
@@ -24,16 +24,16 @@ const METRICS: &[Metric] = &[
     Metric::plain("waiter beyond the write", "ms"),
 ];
 
-/// Pause before each attempt.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a failover takes at least: a master is down after a second.
-const LEAST: Duration = Duration::from_millis(500);
+/// Minimum length of an outage: a master is considered down after a second.
+const MIN_OUTAGE: Duration = Duration::from_millis(500);
 
-/// What all keys are named after, so that a cluster keeps them on one server.
-const ACCOUNT: &str = "account-17";
+/// Hash tag of all keys, so that a cluster stores them on one server.
+const HASH_TAG: &str = "account-17";
 
-/// What keeps the locks.
+/// The servers that keep the locks.
 #[derive(Debug, Clone, Copy)]
 enum Topology {
     Sentinel,
@@ -41,51 +41,52 @@ enum Topology {
 }
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
-    let about = format!(
-        "The master is killed. A process asks for a free lock every {PAUSE:?}, once without waiting and \
-         once with a minute to wait (the waiter), and writes a plain value by hand to the server that a sentinel \
-         names, or to whichever server of the cluster takes it: the time between the last success \
-         before and the first one after. Sentinels and servers hold a master for dead after a second. \
-         What is beyond the time without a write is the lock's own."
+    let description = format!(
+        "The master is killed. A process requests free locks every {PAUSE:?}, one without a wait \
+         and one with a wait of a minute (the waiter), and writes a plain value by hand to the \
+         server that a sentinel names, or to the server of the cluster that accepts it. The times \
+         are those between the last success before the kill and the first one after it. Sentinels \
+         and servers consider a master down after a second. The time beyond that without a write \
+         is due to the lock itself."
     );
     let subjects = [("Sentinel", Topology::Sentinel), ("Cluster", Topology::Cluster)];
-    Section::new("m-failover", "m. Death of a master", about, METRICS, &[])
+    Section::new("m-failover", "m. Death of a master", description, METRICS, &[])
         .measure(bench, &subjects, async |topology, _| topology.lose_master(bench).await)
         .await
 }
 
 impl Topology {
-    /// Starts servers and kills a master of them.
+    /// Starts servers, kills a master and returns the outages.
     async fn lose_master(self, bench: &Bench) -> Result<Sample> {
         match self {
             Self::Sentinel => {
                 let service = "locks";
                 let sentinels = Sentinels::start(service).await;
                 pin(sentinels.servers().iter().chain(sentinels.sentinels())).await?;
-                let work = Work::new(sentinels.sentinels(), Some(service));
-                work.watch(bench, &sentinels.url(), sentinels.master().await).await
+                let workload = Workload::new(sentinels.sentinels(), Some(service));
+                workload.measure(bench, &sentinels.url(), sentinels.master().await).await
             }
             Self::Cluster => {
                 let cluster = Cluster::start().await;
                 pin(cluster.nodes()).await?;
                 let owner = cluster.owner(&key("write")).await;
-                let work = Work::new(cluster.nodes(), None);
-                work.watch(bench, &cluster.url(), &cluster.nodes()[owner]).await
+                let workload = Workload::new(cluster.nodes(), None);
+                workload.measure(bench, &cluster.url(), &cluster.nodes()[owner]).await
             }
         }
     }
 }
 
-/// Takes locks, and writes, until there has been an outage.
+/// Takes locks and writes until an outage has ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Work {
-    /// Whom to ask.
+pub(crate) struct Workload {
+    /// The sentinels, or the nodes of the cluster.
     hosts: Vec<SocketAddr>,
-    /// What to ask sentinels for.
+    /// The service name for sentinels.
     service: Option<String>,
 }
 
-/// How long each went without a success.
+/// The outages of plain writes, of acquires without a wait, and of waiters.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     writes: Duration,
@@ -93,32 +94,32 @@ pub(crate) struct Outcome {
     waits: Duration,
 }
 
-impl Work {
+impl Workload {
     fn new(hosts: &[Server], service: Option<&str>) -> Self {
         let hosts = hosts.iter().map(Server::addr).collect();
         Self { hosts, service: service.map(str::to_owned) }
     }
 
-    /// Kills the master while it is being done.
-    async fn watch(self, bench: &Bench, url: &str, master: &Server) -> Result<Sample> {
-        let works = vec![super::Work::Failover(self)];
-        let fleet = bench.fleet_at(url, Contender::This, Terms::default(), works).await?;
-        fleet.open()?;
-        pass(LEAST).await;
+    /// Kills the master while a worker runs the workload.
+    async fn measure(self, bench: &Bench, url: &str, master: &Server) -> Result<Sample> {
+        let workloads = vec![super::Workload::Failover(self)];
+        let workers =
+            bench.start_workers_at(url, Contender::This, Settings::default(), workloads).await?;
+        workers.start()?;
+        sleep(MIN_OUTAGE).await;
         master.kill();
-        let results = fleet.results().await?;
-        let [Outcome { writes, tries, waits }] = results[..] else { bail!("one worker reports") };
-        let [writes, tries, waits] = [writes, tries, waits].map(|it| it.as_secs_f64() * 1e3);
+        let [Outcome { writes, tries, waits }] = workers.results().await?;
+        let [writes, tries, waits] = [writes, tries, waits].map(|time| time.as_secs_f64() * 1e3);
         Ok(vec![writes, tries, tries - writes, waits, waits - writes])
     }
 
-    pub(super) async fn run(self, stage: &Stage, url: &str) -> Result<Outcome> {
+    pub(super) async fn run(self, worker: &Worker, url: &str) -> Result<Outcome> {
         let locks = LockManager::connect(url).await?;
-        let lock = |what| locks.lock(key(what)).ttl(Terms::default().ttl);
-        let mut by_hand = Writer { work: self, connection: None };
-        stage.begin().await?;
+        let lock = |name| locks.lock(key(name)).ttl(Settings::default().ttl);
+        let mut master = MasterWriter { workload: self, connection: None };
+        worker.begin().await?;
         let (writes, tries, waits) = join3(
-            outage(async || by_hand.write().await),
+            outage(async || master.write().await),
             outage(async || granted(lock("try").await).await),
             outage(async || granted(lock("wait").wait(Duration::from_mins(1)).await).await),
         )
@@ -127,13 +128,13 @@ impl Work {
     }
 }
 
-/// Repeats an attempt that tells when it has succeeded, until it has not for long and does again: how long
-/// that was.
+/// Repeats an attempt, which returns the time of its success, until the end of an outage, and
+/// returns the length of the outage.
 async fn outage(mut attempt: impl AsyncFnMut() -> Option<Instant>) -> Duration {
     let mut last = Instant::now();
     loop {
         if let Some(success) = attempt().await {
-            if success - last > LEAST {
+            if success - last > MIN_OUTAGE {
                 return success - last;
             }
             last = success;
@@ -142,24 +143,24 @@ async fn outage(mut attempt: impl AsyncFnMut() -> Option<Instant>) -> Duration {
     }
 }
 
-/// When a lock was granted, which is then released.
-async fn granted(answer: Result<LockGuard, LockError>) -> Option<Instant> {
-    let guard = answer.ok()?;
+/// Returns the time of a grant, and releases the lock.
+async fn granted(result: Result<LockGuard, LockError>) -> Option<Instant> {
+    let guard = result.ok()?;
     let granted = Instant::now();
-    // Where it cannot be released now, that is tried again in the background.
+    // A failed release is retried in the background.
     let _ = guard.release().await;
     Some(granted)
 }
 
-/// Writes to the master, whichever server that is.
-struct Writer {
-    work: Work,
-    /// To where it was found last.
+/// Writes to the current master.
+struct MasterWriter {
+    workload: Workload,
+    /// The connection to the last known master.
     connection: Option<MultiplexedConnection>,
 }
 
-impl Writer {
-    /// Tells when it has, unless it could not.
+impl MasterWriter {
+    /// Returns the time of a successful write.
     async fn write(&mut self) -> Option<Instant> {
         if let Some(connection) = &mut self.connection {
             if write(connection).await.is_ok() {
@@ -167,8 +168,8 @@ impl Writer {
             }
             self.connection = None;
         }
-        for &host in &self.work.hosts {
-            if let Ok(connection) = self.write_by(host).await {
+        for &host in &self.workload.hosts {
+            if let Ok(connection) = self.write_via(host).await {
                 self.connection = Some(connection);
                 return Some(Instant::now());
             }
@@ -176,14 +177,14 @@ impl Writer {
         None
     }
 
-    /// Writes to a server, or to the one that a sentinel names.
-    async fn write_by(&self, host: SocketAddr) -> Result<MultiplexedConnection> {
-        let mut connection = connect_by_hand(&format!("redis://{host}")).await?;
-        if let Some(service) = &self.work.service {
-            let mut question = redis::cmd("SENTINEL");
-            question.arg("GET-MASTER-ADDR-BY-NAME").arg(service);
-            let (host, port): (String, u16) = question.query_async(&mut connection).await?;
-            connection = connect_by_hand(&format!("redis://{host}:{port}")).await?;
+    /// Writes to the server `host`, or to the master that the sentinel `host` names.
+    async fn write_via(&self, host: SocketAddr) -> Result<MultiplexedConnection> {
+        let mut connection = connect_raw(&format!("redis://{host}")).await?;
+        if let Some(service) = &self.workload.service {
+            let mut get_master = redis::cmd("SENTINEL");
+            get_master.arg("GET-MASTER-ADDR-BY-NAME").arg(service);
+            let (host, port): (String, u16) = get_master.query_async(&mut connection).await?;
+            connection = connect_raw(&format!("redis://{host}:{port}")).await?;
         }
         write(&mut connection).await?;
         Ok(connection)
@@ -194,6 +195,6 @@ async fn write(connection: &mut MultiplexedConnection) -> Result<()> {
     Ok(redis::cmd("SET").arg(key("write")).arg("").exec_async(connection).await?)
 }
 
-fn key(what: &str) -> String {
-    format!("{{{ACCOUNT}}}:{what}")
+fn key(name: &str) -> String {
+    format!("{{{HASH_TAG}}}:{name}")
 }

@@ -1,20 +1,19 @@
-//! e: how long it takes from a release in one process to the body in another one.
+//! e: the time from a release in one process to the body in another.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::entrants;
+use super::participants;
 use crate::bench::Bench;
-use crate::contenders::{Contender, Terms};
-use crate::machine;
+use crate::contenders::{Contender, Settings};
+use crate::machine::{self, AtomicDuration};
 use crate::rounds::{Metric, Section};
 use crate::stats::{median, quantile};
-use crate::worker::Stage;
+use crate::worker::Worker;
 
 const METRICS: &[Metric] = &[
     Metric::ratio("median", "ms"),
@@ -23,59 +22,60 @@ const METRICS: &[Metric] = &[
     Metric::plain("longest", "ms"),
 ];
 
+/// How long the first process holds the lock.
 const HOLD: Duration = Duration::from_millis(50);
 
-/// Long enough for the slowest who asks in vain once.
+/// Interval of the trials: long enough for the slowest contender to retry.
 const TRIAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
     let trials = bench.pick(10, 3);
-    let about = format!(
-        "A process holds a lock for {HOLD:?}; another one asks for it 5 to 45 ms after it was taken. \
-         The time between the end of the first one's body and the beginning of the second one's, \
-         {trials} times per round, with changing roles. Before it, nothing has happened for the most \
-         of {HOLD:?}, which makes a `PING` slower as well: \"after a rest\" is in the time of one that \
-         is sent after so long."
+    let description = format!(
+        "A process holds a lock for {HOLD:?}; another one requests it 5 to 45 ms after it was \
+         taken. The times are those from the end of the first body to the beginning of the \
+         second, {trials} times per round, with alternating roles. The processes are idle for \
+         most of the {HOLD:?} before, which makes a `PING` slower as well: \"after a rest\" is in \
+         multiples of a `PING` after {HOLD:?} of idle time."
     );
-    let (subjects, left_out) = entrants(Contender::check_waits);
+    let (subjects, excluded) = participants(Contender::check_waits);
     let mut section = Section::new(
         "e-hand-over",
         "e. Hand-over from process to process",
-        about,
+        description,
         METRICS,
         &["raw"],
     );
-    section.left_out = left_out;
+    section.excluded = excluded;
     section
         .measure(bench, &subjects, async |contender, ping| {
-            let work = |first| super::Work::HandOver(Work { first, trials });
-            let works = vec![work(true), work(false)];
-            let fleet = bench.fleet(contender, Terms::default(), works).await?;
-            let [first, second]: [Outcome; 2] = fleet.run().await?;
+            let workload = |first| super::Workload::HandOver(Workload { first, trials });
+            let workloads = vec![workload(true), workload(false)];
+            let workers = bench.start_workers(contender, Settings::default(), workloads).await?;
+            let [first, second]: [Outcome; 2] = workers.run().await?;
             let times = first.hand_overs(&second);
-            ensure!(!times.is_empty(), "nothing was handed over");
-            let rested = bench.ping_after(HOLD, 20).await?;
+            ensure!(!times.is_empty(), "no trial had a hand-over");
+            let idle_ping = bench.ping_after(HOLD, 20).await?;
             let (middle, longest) = (median(&times), quantile(&times, 1000));
-            Ok(vec![middle, middle * 1e3 / ping, middle * 1e3 / rested, longest])
+            Ok(vec![middle, middle * 1e3 / ping, middle * 1e3 / idle_ping, longest])
         })
         .await
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Work {
-    /// Whether this one holds in the first trial, and in every other one after that.
+pub(crate) struct Workload {
+    /// Whether this process is the holder of the first trial and of every other one after it.
     first: bool,
     trials: u32,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    /// Beginning and end of the body in each trial, on the clock that the processes share.
+    /// Beginning and end of the body in each trial, by the clock that all processes share.
     bodies: Vec<(Duration, Duration)>,
 }
 
 impl Outcome {
-    /// In milliseconds, of all trials in which the roles were kept.
+    /// Returns the times in milliseconds, for all trials in which the holder was first.
     fn hand_overs(&self, other: &Self) -> Vec<f64> {
         let trials = self.bodies.iter().zip(&other.bodies).enumerate();
         let roles = trials.map(|(n, (a, b))| if n % 2 == 0 { (a, b) } else { (b, a) });
@@ -84,42 +84,37 @@ impl Outcome {
     }
 }
 
-impl Work {
-    pub(super) async fn run(self, stage: Arc<Stage>) -> Result<Outcome> {
-        stage.lock.run("warm-up", Box::pin(async {})).await?;
-        let clock = stage.begin().await?;
+impl Workload {
+    pub(super) async fn run(self, worker: Arc<Worker>) -> Result<Outcome> {
+        worker.lock.run("warm-up", Box::pin(async {})).await?;
+        let clock = worker.begin().await?;
         let mut outcome = Outcome::default();
         for trial in 0..self.trials {
             let holds = (trial % 2 == 0) == self.first;
-            // Spread, because some ask in a fixed rhythm.
+            // The delays vary, because some contenders poll at a fixed interval.
             let delay = Duration::from_millis(5 + u64::from(trial) * 17 % 41);
             let start = Instant::from_std(clock.started) + TRIAL * trial;
             sleep_until(start + if holds { Duration::ZERO } else { delay }).await;
-            outcome.bodies.push(body(&stage, trial, holds).await?);
+            outcome.bodies.push(body(&worker, trial, holds).await?);
         }
         Ok(outcome)
     }
 }
 
-/// One locked call, and when its body began and ended.
-async fn body(stage: &Arc<Stage>, trial: u32, holds: bool) -> Result<(Duration, Duration)> {
-    let marks = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-    let (body_stage, body_marks) = (Arc::clone(stage), Arc::clone(&marks));
+/// Makes a locked call and returns the beginning and the end of its body.
+async fn body(worker: &Arc<Worker>, trial: u32, holds: bool) -> Result<(Duration, Duration)> {
+    let times = Arc::new([AtomicDuration::default(), AtomicDuration::default()]);
+    let (body_worker, body_times) = (Arc::clone(worker), Arc::clone(&times));
     let body = async move {
         let began = machine::now();
-        let inside = body_stage.check.enter();
+        let running = body_worker.overlaps.enter();
         if holds {
             sleep(HOLD).await;
         }
-        drop(inside);
-        mark(&body_marks[0], began);
-        mark(&body_marks[1], machine::now());
+        drop(running);
+        body_times[0].store(began);
+        body_times[1].store(machine::now());
     };
-    stage.lock.run(&format!("turn-{trial}"), Box::pin(body)).await?;
-    let [begin, end] = [0, 1].map(|n| Duration::from_nanos(marks[n].load(Ordering::Relaxed)));
-    Ok((begin, end))
-}
-
-fn mark(place: &AtomicU64, time: Duration) {
-    place.store(time.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    worker.lock.run(&format!("trial-{trial}"), Box::pin(body)).await?;
+    Ok((times[0].load(), times[1].load()))
 }

@@ -1,4 +1,4 @@
-//! f: many leases that are held and renewed.
+//! f: a large number of leases, held and renewed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,15 +8,15 @@ use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::entrants;
-use crate::bench::{Bench, pass};
-use crate::contenders::{Contender, Terms};
+use super::participants;
+use crate::bench::Bench;
+use crate::contenders::{Contender, Settings};
 use crate::info::Info;
 use crate::rounds::{Metric, Section};
 use crate::stats::float;
-use crate::worker::Stage;
+use crate::worker::Worker;
 
 const METRICS: &[Metric] = &[
     Metric::plain("client CPU", "% of a core"),
@@ -27,66 +27,65 @@ const METRICS: &[Metric] = &[
     Metric::plain("lost leases", ""),
 ];
 
-/// Commands that set when a key expires. Nobody acquires during the window, so they renew.
+/// Commands that set an expiry. No lock is acquired during the window, so these are the renewals.
 const RENEWING: [&str; 7] =
     ["set", "expire", "pexpire", "expireat", "pexpireat", "getex", "psetex"];
 
-/// How many leases are looked at each second.
+/// Number of leases that are sampled each second.
 const SAMPLE: usize = 100;
 
-/// How many locks are being taken at the same time.
-const AT_ONCE: usize = 100;
+/// Maximum number of concurrent acquires.
+const MAX_ACQUIRES: usize = 100;
 
-/// How long the leases are held beyond the window.
+/// How long the leases are held after the window.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// How many leases, and the files' name.
+/// The number of leases, and the name of the section.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Herd {
+pub(super) struct Variant {
     id: &'static str,
     leases: usize,
 }
 
-pub(super) const THOUSAND: Herd = Herd { id: "f-leases-1000", leases: 1_000 };
+pub(super) const THOUSAND: Variant = Variant { id: "f-leases-1000", leases: 1_000 };
 
-pub(super) const TEN_THOUSAND: Herd = Herd { id: "f-leases-10000", leases: 10_000 };
+pub(super) const TEN_THOUSAND: Variant = Variant { id: "f-leases-10000", leases: 10_000 };
 
-pub(super) async fn run(bench: &Bench, herd: Herd) -> Result<Section> {
+pub(super) async fn run(bench: &Bench, variant: Variant) -> Result<Section> {
     let ttl = bench.pick(Duration::from_secs(10), Duration::from_secs(3));
     let window = ttl * 3;
-    let about = format!(
+    let description = format!(
         "One process holds {} locks with a ttl of {ttl:?} for {window:?}. The least time left is \
-         that of {SAMPLE} leases that are looked at each second. A lost lease has expired on the \
-         server or was reported lost to its holder.",
-        herd.leases
+         the minimum over {SAMPLE} leases that are sampled each second. A lost lease has expired \
+         on the server or was reported lost to its holder.",
+        variant.leases
     );
-    let title = format!("f. {} held leases", herd.leases);
-    let (subjects, left_out) = entrants(Contender::check_renews);
-    let mut section = Section::new(herd.id, title, about, METRICS, &[]);
-    section.left_out = left_out;
+    let title = format!("f. {} held leases", variant.leases);
+    let (subjects, excluded) = participants(Contender::check_renews);
+    let mut section = Section::new(variant.id, title, description, METRICS, &[]);
+    section.excluded = excluded;
     section
         .measure(bench, &subjects, async |contender, _| {
-            let terms = Terms { ttl, renewed: true, ..Terms::default() };
-            let work = super::Work::Leases(Work { leases: herd.leases, window });
-            let fleet = bench.fleet(contender, terms, vec![work]).await?;
-            let mut watch = Watch::begin(bench, ttl).await?;
-            fleet.open()?;
-            watch.look(bench, window).await?;
+            let settings = Settings { ttl, renewed: true, ..Settings::default() };
+            let workload = super::Workload::Leases(Workload { leases: variant.leases, window });
+            let workers = bench.start_workers(contender, settings, vec![workload]).await?;
+            let mut sampler = Sampler::begin(bench, ttl).await?;
+            workers.start()?;
+            sampler.sample(bench, window).await?;
             let end = bench.info().await?;
-            let results: Vec<Outcome> = fleet.results().await?;
-            let [Outcome { cpu, lost }] = results[..] else { bail!("one worker reports") };
+            let [Outcome { cpu, lost }] = workers.results().await?;
 
-            let (before, seconds) = (&watch.before, window.as_secs_f64());
+            let (before, seconds) = (&sampler.before, window.as_secs_f64());
             let renewals: f64 =
                 RENEWING.iter().map(|name| end.calls(name) - before.calls(name)).sum();
-            let renewals = renewals / float(herd.leases);
+            let renewals = renewals / float(variant.leases);
             let expired = end.number("expired_keys")? - before.number("expired_keys")?;
             let values = vec![
                 cpu / seconds * 100.0,
                 (end.cpu()? - before.cpu()?) / seconds * 100.0,
                 renewals,
                 renewals / (seconds / (0.7 * ttl.as_secs_f64())),
-                watch.least_left * 100.0,
+                sampler.least_left * 100.0,
                 expired.max(float(lost)),
             ];
             Ok(values)
@@ -94,16 +93,16 @@ pub(super) async fn run(bench: &Bench, herd: Herd) -> Result<Section> {
         .await
 }
 
-/// What can be seen from outside.
-struct Watch {
+/// Samples the leases on the server.
+struct Sampler {
     before: Info,
     keys: Vec<String>,
     ttl: Duration,
-    /// As a part of the ttl.
+    /// As a fraction of the ttl.
     least_left: f64,
 }
 
-impl Watch {
+impl Sampler {
     async fn begin(bench: &Bench, ttl: Duration) -> Result<Self> {
         let keys: Vec<String> = bench.query(redis::cmd("KEYS").arg("*lease-*")).await?;
         ensure!(!keys.is_empty(), "no leases are held");
@@ -111,7 +110,7 @@ impl Watch {
         Ok(Self { before, keys, ttl, least_left: 1.0 })
     }
 
-    async fn look(&mut self, bench: &Bench, window: Duration) -> Result<()> {
+    async fn sample(&mut self, bench: &Bench, window: Duration) -> Result<()> {
         let end = Instant::now() + window;
         let mut keys = self.keys.iter().cycle();
         while Instant::now() < end {
@@ -127,7 +126,7 @@ impl Watch {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Work {
+pub(crate) struct Workload {
     leases: usize,
     window: Duration,
 }
@@ -138,48 +137,48 @@ pub(crate) struct Outcome {
     lost: usize,
 }
 
-impl Work {
-    pub(super) async fn run(self, stage: Arc<Stage>) -> Result<Outcome> {
+impl Workload {
+    pub(super) async fn run(self, worker: Arc<Worker>) -> Result<Outcome> {
         let (release, released) = watch::channel(false);
         let (held, all_held) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let permits = Arc::new(Semaphore::new(MAX_ACQUIRES));
         let mut tasks = JoinSet::new();
         for lease in 0..self.leases {
-            let lock = Arc::clone(&stage.lock);
+            let lock = Arc::clone(&worker.lock);
             let (held, all_held) = (Arc::clone(&held), Arc::clone(&all_held));
             let mut released = released.clone();
-            let turn = Arc::clone(&turns).acquire_owned().await?;
+            let permit = Arc::clone(&permits).acquire_owned().await?;
             let body = async move {
-                drop(turn);
+                drop(permit);
                 if held.fetch_add(1, Ordering::Relaxed) + 1 == self.leases {
                     all_held.notify_one();
                 }
-                // An error would be the end of the program.
+                // The sender is dropped only at the end of the program.
                 let _ = released.wait_for(|released| *released).await;
             };
             tasks.spawn(async move { lock.run(&format!("lease-{lease}"), Box::pin(body)).await });
         }
-        until_held(&all_held, &mut tasks).await?;
+        wait_until_held(&all_held, &mut tasks).await?;
 
-        let clock = stage.begin().await?;
-        pass(self.window).await;
+        let clock = worker.begin().await?;
+        sleep(self.window).await;
         let cpu = clock.cpu();
-        pass(MARGIN).await;
+        sleep(MARGIN).await;
         release.send_replace(true);
         let mut lost = 0;
-        while let Some(done) = tasks.join_next().await {
-            lost += usize::from(done?.is_err());
+        while let Some(result) = tasks.join_next().await {
+            lost += usize::from(result?.is_err());
         }
         Ok(Outcome { cpu, lost })
     }
 }
 
-/// Fails when a task ends before all locks are held.
-async fn until_held(all_held: &Notify, tasks: &mut JoinSet<Result<()>>) -> Result<()> {
+/// Waits until all locks are held, and fails if a task ends earlier.
+async fn wait_until_held(all_held: &Notify, tasks: &mut JoinSet<Result<()>>) -> Result<()> {
     tokio::select! {
         () = all_held.notified() => Ok(()),
-        Some(done) = tasks.join_next() => {
-            done??;
+        Some(result) = tasks.join_next() => {
+            result??;
             bail!("a lock was released before all were held")
         }
     }

@@ -1,4 +1,4 @@
-//! b: many tasks, each with a key of its own.
+//! b: many tasks, each with its own key.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use super::entrants;
+use super::participants;
 use crate::bench::Bench;
-use crate::contenders::Terms;
+use crate::contenders::Settings;
 use crate::rounds::{Metric, Section};
 use crate::stats::float;
-use crate::worker::Stage;
+use crate::worker::Worker;
 
 const TASKS: usize = 64;
 
@@ -25,15 +25,16 @@ const METRICS: &[Metric] = &[
 
 pub(super) async fn run(bench: &Bench) -> Result<Section> {
     let time = bench.pick(Duration::from_secs(3), Duration::from_millis(500));
-    let about = "64 tasks of one process take and release 64 keys, each its own, as fast as they \
-                 can. A pair is one acquire and one release.";
-    let (subjects, _) = entrants(|_| Ok(()));
-    Section::new("b-throughput", "b. 64 tasks on 64 keys", about, METRICS, &["raw"])
+    let description = "64 tasks of one process take and release 64 keys, each its own, as fast as \
+                       possible. A pair is one acquire and one release.";
+    let (subjects, _) = participants(|_| Ok(()));
+    Section::new("b-throughput", "b. 64 tasks on 64 keys", description, METRICS, &["raw"])
         .measure(bench, &subjects, async |contender, _| {
-            let work = super::Work::Throughput(Work { time });
-            let fleet = bench.fleet(contender, Terms::default(), vec![work]).await?;
+            let workload = super::Workload::Throughput(Workload { time });
+            let workers =
+                bench.start_workers(contender, Settings::default(), vec![workload]).await?;
             let before = bench.info().await?.cpu()?;
-            let [Outcome { pairs, seconds, cpu }] = fleet.run().await?;
+            let [Outcome { pairs, seconds, cpu }] = workers.run().await?;
             let server_cpu = bench.info().await?.cpu()? - before;
             let pairs = float(pairs);
             let values = vec![pairs / seconds, cpu / pairs * 1e6, server_cpu / pairs * 1e6];
@@ -43,7 +44,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Work {
+pub(crate) struct Workload {
     time: Duration,
 }
 
@@ -54,16 +55,16 @@ pub(crate) struct Outcome {
     cpu: f64,
 }
 
-impl Work {
-    pub(super) async fn run(self, stage: &Stage) -> Result<Outcome> {
+impl Workload {
+    pub(super) async fn run(self, worker: &Worker) -> Result<Outcome> {
         for task in 0..TASKS {
-            stage.lock.run(&key(task), Box::pin(ready(()))).await?;
+            worker.lock.run(&key(task), Box::pin(ready(()))).await?;
         }
-        let clock = stage.begin().await?;
+        let clock = worker.begin().await?;
         let end = clock.started + self.time;
         let mut tasks = JoinSet::new();
         for task in 0..TASKS {
-            let lock = Arc::clone(&stage.lock);
+            let lock = Arc::clone(&worker.lock);
             tasks.spawn(async move {
                 let (key, mut pairs) = (key(task), 0);
                 while std::time::Instant::now() < end {
@@ -74,8 +75,8 @@ impl Work {
             });
         }
         let mut pairs = 0;
-        while let Some(done) = tasks.join_next().await {
-            pairs += done??;
+        while let Some(result) = tasks.join_next().await {
+            pairs += result??;
         }
         Ok(Outcome { pairs, seconds: clock.seconds(), cpu: clock.cpu() })
     }

@@ -1,5 +1,5 @@
-//! The floor of several independent servers: the same two commands on each of them at once. The slowest
-//! one is awaited. It is no lock: the pairs do not wait for each other.
+//! The floor of Redlock: the two commands of `raw`, sent to all servers at once, awaiting the
+//! slowest. It is not a lock, because the servers do not wait for each other between the two.
 
 use std::future::ready;
 
@@ -7,19 +7,19 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 
 use super::raw::Raw;
-use super::{Body, Call, Lock, Terms};
+use super::{Body, Call, Lock, Settings};
 
-pub(super) struct Everywhere {
+pub(super) struct RawRedlock {
     servers: Vec<Raw>,
 }
 
-impl Everywhere {
-    pub(super) async fn connect(hosts: &str, terms: Terms) -> Result<Self> {
-        Ok(Self { servers: Raw::connect_all(hosts, terms).await? })
+impl RawRedlock {
+    pub(super) async fn connect(hosts: &str, settings: Settings) -> Result<Self> {
+        Ok(Self { servers: Raw::connect_all(hosts, settings).await? })
     }
 }
 
-impl Lock for Everywhere {
+impl Lock for RawRedlock {
     fn run<'a>(&'a self, key: &'a str, body: Body) -> Call<'a> {
         let mut body = Some(body);
         let pairs = self.servers.iter().map(move |server| {
