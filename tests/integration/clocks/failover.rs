@@ -28,7 +28,7 @@ async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {
 async fn fail_over(sentinels: &Sentinels) {
     let master = &sentinels.servers()[0];
     master.kill();
-    sentinels.switched(master.port()).await;
+    sentinels.wait_until_replaced(master.port()).await;
 }
 
 /// Nothing tells the holder before its next renewal, and it is no help that all replicas have acknowledged
@@ -56,7 +56,7 @@ async fn f81_a_next_master_whose_clock_is_behind_keeps_a_lock_until_it_is_renewe
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let released = locks.lock("released").ttl(SOON * 2).await.unwrap();
     let held = locks.lock("held").ttl(SOON * 2).await.unwrap();
-    sentinels.servers()[0].replicated(2).await;
+    sentinels.servers()[0].wait_for_replicas(2).await;
     fail_over(&sentinels).await;
     let mut redis = sentinels.master().await.connection().await;
     assert!(pttl(&mut redis, "released").await > 20_000);
@@ -82,7 +82,7 @@ async fn f81_fences_grow_though_the_next_master_is_hours_behind_and_has_lost_som
     guard.release().await.unwrap();
     let master = &sentinels.servers()[0];
     master.connection().await.set(FENCE, 7).await.unwrap();
-    master.replicated(2).await;
+    master.wait_for_replicas(2).await;
     fail_over(&sentinels).await;
     let guard = locks.lock("k").wait(SOON).await.unwrap();
     assert!(guard.fence() > fence, "{} after {fence}", guard.fence());

@@ -31,7 +31,7 @@ async fn keys_of_all_shapes_and_slots_are_locked_and_handed_over() {
     .await;
     let mut left = 0;
     for node in 0..3 {
-        let keys: Vec<String> = cluster.ask(node, "KEYS *").await;
+        let keys: Vec<String> = cluster.query(node, "KEYS *").await;
         left += keys.iter().filter(|key| !key.contains("fence")).count();
     }
     assert_eq!(left, 0);
@@ -171,7 +171,7 @@ async fn f82_fences_grow_though_the_next_master_has_lost_some() {
     let guard = locks.lock("k").await.unwrap();
     let mut fence = guard.fence();
     guard.release().await.unwrap();
-    let keys: Vec<String> = cluster.ask(owner, "KEYS lock-runtime:fence:*").await;
+    let keys: Vec<String> = cluster.query(owner, "KEYS lock-runtime:fence:*").await;
     let mut redis = cluster.nodes()[owner].connection().await;
     let ahead = fence.get() + 3 * 3_600_000_000; // as by a clock that is ahead by three hours
     run(&mut redis, &format!("SET {} {ahead}", keys[0])).await;
@@ -199,7 +199,7 @@ async fn f82_fences_grow_though_an_old_connection_leads_to_a_master_again() {
     locks.lock("k").await.unwrap().release().await.unwrap();
 
     cluster.fail_over(between, "").await;
-    cluster.well().await;
+    cluster.wait_until_healthy().await;
     others.lock("k").await.unwrap().release().await.unwrap();
     cluster.nodes()[first].pause();
     cluster.run(between, "CLIENT KILL TYPE replica").await; // else it still hears of what follows
@@ -226,7 +226,7 @@ async fn f83_fences_grow_though_a_slot_moves_to_a_node_that_was_behind() {
     for n in 0.. {
         let key = format!("order:{n}");
         let node = cluster.owner(&key).await;
-        let info: String = cluster.ask(node, "CLUSTER INFO").await;
+        let info: String = cluster.query(node, "CLUSTER INFO").await;
         let epoch = info.lines().find_map(|line| line.strip_prefix("cluster_my_epoch:"));
         nodes.insert(epoch.unwrap().parse::<u64>().unwrap(), (node, key));
         if nodes.len() == 3 {
@@ -238,7 +238,7 @@ async fn f83_fences_grow_though_a_slot_moves_to_a_node_that_was_behind() {
     let guard = locks.lock(&key).await.unwrap();
     let fence = guard.fence();
     guard.release().await.unwrap();
-    let keys: Vec<String> = cluster.ask(from, "KEYS lock-runtime:fence:*").await;
+    let keys: Vec<String> = cluster.query(from, "KEYS lock-runtime:fence:*").await;
     cluster.run(from, &format!("DECRBY {} 5", keys[0])).await;
     cluster.begin_move(&key, from, to).await;
     cluster.move_keys(&key, from, to).await;

@@ -87,7 +87,7 @@ async fn f82_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
     drop(older);
     let fence = younger.fence();
     younger.release().await.unwrap();
-    cluster.well().await;
+    cluster.wait_until_healthy().await;
     let next = take(node, beside.lock("k").ttl(TTL).wait(SOON)).await;
     assert!(next.fence() > fence, "{} after {fence}", next.fence());
     drop(next);

@@ -61,7 +61,7 @@ async fn f79_fences_order_the_holders_on_both_sides_of_a_cut() {
     drop(older);
     let fence = younger.fence();
     younger.release().await.unwrap();
-    sentinels.well().await;
+    sentinels.wait_until_healthy().await;
     empty(sentinels.servers()).await;
     let next = take(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
     assert!(next.fence() > fence, "{} after {fence}", next.fence());
@@ -96,7 +96,7 @@ async fn f79_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
     drop(older);
     let fence = younger.fence();
     younger.release().await.unwrap();
-    sentinels.well().await;
+    sentinels.wait_until_healthy().await;
     let next = granted(&careful, TTL).await;
     assert!(next.fence() > fence, "{} after {fence}", next.fence());
     next.release().await.unwrap();
@@ -130,11 +130,11 @@ async fn follows(cut: impl Fn(&Node)) {
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let idle = LockManager::connect(sentinels.url()).await.unwrap();
     let guard = locks.lock("k").ttl(TTL).await.unwrap();
-    old.replicated(2).await;
+    old.wait_for_replicas(2).await;
 
     cut(old.node());
     let began = Instant::now();
-    sentinels.switched(old.port()).await;
+    sentinels.wait_until_replaced(old.port()).await;
     let switched = Instant::now();
     let mut master = sentinels.master().await.connection().await;
     eventually("the next master is asked", SOON, async || {
@@ -155,7 +155,7 @@ async fn follows(cut: impl Fn(&Node)) {
     next.release().await.unwrap();
 
     old.node().heal();
-    sentinels.well().await;
+    sentinels.wait_until_healthy().await;
     absent(&mut old.connection().await, "k", LIMIT).await;
     empty(sentinels.servers()).await;
 }

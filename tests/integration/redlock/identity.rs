@@ -74,7 +74,7 @@ async fn f85_another_server_behind_a_name_has_no_vote_at_first() {
     let name = &group.proxies[2];
     let locks = LockManager::connect(redlock_url([one, two, name.addr()])).await.unwrap();
     locks.lock("f85").await.unwrap().release().await.unwrap();
-    name.lead_to(other);
+    name.redirect_to(other);
     name.cut();
     group.servers[1].kill();
     eventually("the error tells", SOON, async || {

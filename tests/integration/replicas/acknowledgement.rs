@@ -11,18 +11,18 @@ use crate::support::kit::{SOON, ms, run};
 use crate::support::trace::{AT_ONCE, absent, is_acquire, is_renewal, queued};
 
 /// A master and its replicas.
-async fn replicated(count: usize) -> (Server, Vec<Server>) {
+async fn wait_for_replicas(count: usize) -> (Server, Vec<Server>) {
     let settings = || Server::builder().config("repl-ping-replica-period 1");
     let master = settings().start().await;
     let of_master = format!("replicaof 127.0.0.1 {}", master.port());
     let replicas = join_all((0..count).map(|_| settings().config(&of_master).start())).await;
-    master.replicated(count).await;
+    master.wait_for_replicas(count).await;
     (master, replicas)
 }
 
 #[tokio::test]
 async fn f75_grants_and_renewals_are_acknowledged_on_their_own_connection() {
-    let (master, replicas) = replicated(1).await;
+    let (master, replicas) = wait_for_replicas(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let log = master.log();
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
@@ -45,7 +45,7 @@ async fn f75_grants_and_renewals_are_acknowledged_on_their_own_connection() {
 /// The lock was taken in the master, and must not stay there.
 #[tokio::test]
 async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
-    let (master, replicas) = replicated(1).await;
+    let (master, replicas) = wait_for_replicas(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     replicas[0].pause();
     let began = Instant::now();
@@ -60,7 +60,7 @@ async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
 
 #[tokio::test]
 async fn f79_a_renewal_that_is_not_acknowledged_moves_no_deadline() {
-    let (master, replicas) = replicated(1).await;
+    let (master, replicas) = wait_for_replicas(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(2_000)).wait(SOON).await.unwrap();
     let log = master.log();
@@ -72,7 +72,7 @@ async fn f79_a_renewal_that_is_not_acknowledged_moves_no_deadline() {
 
 #[tokio::test]
 async fn f79_a_lock_that_is_gone_is_lost_at_once_though_nobody_acknowledges_that() {
-    let (master, replicas) = replicated(1).await;
+    let (master, replicas) = wait_for_replicas(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(SOON).await.unwrap();
     replicas[0].pause();
@@ -84,7 +84,7 @@ async fn f79_a_lock_that_is_gone_is_lost_at_once_though_nobody_acknowledges_that
 /// All replicas are asked for, so it does not matter which one is promoted.
 #[tokio::test]
 async fn f74_one_replica_of_two_is_not_enough_when_two_are_asked_for() {
-    let (master, replicas) = replicated(2).await;
+    let (master, replicas) = wait_for_replicas(2).await;
     let two = LockManager::builder().replicas(2).connect(master.url()).await.unwrap();
     let one = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     replicas[1].pause();
@@ -97,7 +97,7 @@ async fn f74_one_replica_of_two_is_not_enough_when_two_are_asked_for() {
 /// A lock that was handed over was written by the one before, on another connection.
 #[tokio::test]
 async fn f78_a_lock_that_was_handed_over_is_acknowledged_too() {
-    let (master, replicas) = replicated(1).await;
+    let (master, replicas) = wait_for_replicas(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(SOON).wait(SOON).await.unwrap();
     let waiter = tokio::spawn(locks.lock("k").ttl(SOON).wait(ms(3_000)).into_future());
@@ -126,7 +126,7 @@ async fn f79_nobody_holds_a_lock_twice_over_a_planned_failover() {
 
 #[tokio::test]
 async fn f77_fewer_replicas_than_asked_for_are_an_error_at_start() {
-    let (master, _replicas) = replicated(1).await;
+    let (master, _replicas) = wait_for_replicas(1).await;
     let error = LockManager::builder().replicas(2).connect(master.url()).await.unwrap_err();
     assert!(
         error.to_string().contains("it has 1 of the 2 replicas that `replicas` asks for"),
@@ -149,7 +149,7 @@ async fn f77_fewer_replicas_than_asked_for_are_an_error_at_start() {
 
 #[tokio::test]
 async fn f75_who_may_not_wait_for_replicas_takes_no_lock() {
-    let (master, _replicas) = replicated(1).await;
+    let (master, _replicas) = wait_for_replicas(1).await;
     let mut redis = master.connection().await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all").await;
     let builder = LockManager::builder().replicas(1);
@@ -164,7 +164,7 @@ async fn f75_who_may_not_wait_for_replicas_takes_no_lock() {
 
 #[tokio::test]
 async fn f45_a_replica_is_an_error_at_start() {
-    let (master, replicas) = replicated(2).await;
+    let (master, replicas) = wait_for_replicas(2).await;
     let error = LockManager::connect(replicas[0].url()).await.unwrap_err();
     assert!(error.to_string().contains("this is a replica"), "{error}");
     let all = [&master, &replicas[0], &replicas[1]].map(Server::addr);

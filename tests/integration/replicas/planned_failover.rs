@@ -74,7 +74,7 @@ async fn fail_over_while_some_stay(way: Way) {
     let master = Server::start().await;
     let of_master = format!("replicaof 127.0.0.1 {}", master.port());
     let replica = Server::builder().config(&of_master).start().await;
-    master.replicated(1).await;
+    master.wait_for_replicas(1).await;
     let mut redis = master.connection().await;
     let (holder, stay) = (managers(1, master.addr()).await, managers(STAY, master.addr()).await);
     let reconnect = managers(RECONNECT, master.addr()).await;
@@ -85,9 +85,9 @@ async fn fail_over_while_some_stay(way: Way) {
     let release = async {
         queued(&mut redis, "k", STAY + RECONNECT).await;
         way.promote(&mut redis, &replica).await;
-        stay.iter().for_each(|(_, proxy)| proxy.lead_to(replica.addr()));
+        stay.iter().for_each(|(_, proxy)| proxy.redirect_to(replica.addr()));
         for (_, proxy) in holder.iter().chain(&reconnect) {
-            proxy.lead_to(replica.addr());
+            proxy.redirect_to(replica.addr());
             proxy.cut();
         }
         let mut redis = replica.connection().await;

@@ -25,7 +25,7 @@ async fn f80_a_killed_master_is_followed_by_the_next_one() {
     let guard = locks.lock("k").ttl(SOON).wait(SOON * 6).await.unwrap();
     println!("granted {:?} after the master was killed", killed.elapsed());
     assert!(guard.fence() > fence);
-    sentinels.switched(master.port()).await;
+    sentinels.wait_until_replaced(master.port()).await;
     guard.release().await.unwrap();
 }
 
@@ -36,7 +36,7 @@ async fn f79_a_master_that_is_replaced_is_left_at_once() {
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
     let fence = guard.fence();
-    sentinels.master().await.replicated(2).await; // else the next master may not know of it
+    sentinels.master().await.wait_for_replicas(2).await; // else the next master may not know of it
     sentinels.fail_over().await;
     renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
     assert!(!guard.is_lost());
@@ -59,7 +59,7 @@ async fn f80_waiters_keep_their_places_over_a_failover() {
         crate::support::trace::queued(&mut master, "k", n + 1).await;
     }
     let asked = peers(&mut master).await;
-    sentinels.master().await.replicated(2).await;
+    sentinels.master().await.wait_for_replicas(2).await;
     sentinels.fail_over().await;
     let mut master = sentinels.master().await.connection().await;
     eventually("all have asked the new master", SOON, async || {
@@ -104,7 +104,7 @@ async fn f73_fences_grow_though_the_next_master_has_lost_some() {
     assert!(u128::from(fence.get()) > ahead);
     guard.release().await.unwrap();
     run(&mut master.connection().await, "SET lock-runtime:fence 7").await;
-    master.replicated(2).await;
+    master.wait_for_replicas(2).await;
     master.kill();
     let guard = locks.lock("k").wait(SOON * 6).await.unwrap();
     assert!(guard.fence() > fence, "{} after {fence}", guard.fence());

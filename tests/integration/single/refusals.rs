@@ -104,7 +104,7 @@ async fn f45_a_name_that_leads_to_another_server_is_followed() {
     let name = Proxy::start(server.addr());
     let locks = LockManager::connect(name.url()).await.unwrap();
     locks.lock("k").await.unwrap().release().await.unwrap();
-    name.lead_to(other.addr()); // what is open stays
+    name.redirect_to(other.addr()); // what is open stays
     let demote = format!("REPLICAOF 127.0.0.1 {}", other.port());
     run(&mut server.connection().await, &demote).await;
     let guard = locks.lock("k").wait(SOON).await.unwrap();

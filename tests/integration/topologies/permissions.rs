@@ -88,7 +88,7 @@ async fn f51_sentinels_with_replicas() {
     let error = LockManager::connect(wrong).await.unwrap_err().to_string();
     assert!(error.contains("WRONGPASS") && error.contains("`sentinel_password`"), "{error}");
     sentinels.fail_over().await;
-    sentinels.well().await;
+    sentinels.wait_until_healthy().await;
     locks.lock("order:1").wait(SOON * 4).await.unwrap().release().await.unwrap();
     lives(&locks).await; // renewals have a connection of their own
     rotates(&builder, &url, servers, locks).await;

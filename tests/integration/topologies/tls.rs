@@ -44,7 +44,7 @@ async fn works(locks: &LockManager, server: &Server) {
 
 #[tokio::test]
 async fn an_authority_of_its_own() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let server = secure(&certificates).await;
     let builder = LockManager::builder().root_certificates(certificates.root());
     let locks = builder.connect(at_localhost(&server)).await.unwrap();
@@ -55,7 +55,7 @@ async fn an_authority_of_its_own() {
 
 #[tokio::test]
 async fn a_client_with_a_root_certificate() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let server = secure(&certificates).await;
     let roots = TlsCertificates { client_tls: None, root_cert: Some(certificates.root()) };
     let client = Client::build_with_tls(at_localhost(&server), roots).unwrap();
@@ -74,7 +74,7 @@ async fn a_url_with_the_certificates_of_the_system() {
         guard.run(tokio::time::sleep(ms(3_100))).await.unwrap();
         return guard.release().await.unwrap();
     }
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let server = secure(&certificates).await;
     let environment = [
         (URL, at_localhost(&server)),
@@ -89,7 +89,7 @@ async fn a_url_with_the_certificates_of_the_system() {
 
 #[tokio::test]
 async fn f55_a_certificate_that_nobody_vouches_for_is_refused() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let server = secure(&certificates).await;
     let error = LockManager::connect(at_localhost(&server)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
@@ -100,7 +100,7 @@ async fn f55_a_certificate_that_nobody_vouches_for_is_refused() {
 
 #[tokio::test]
 async fn f55_a_certificate_that_has_expired_is_refused() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     certificates.expire();
     let server = secure(&certificates).await;
     let builder = LockManager::builder().root_certificates(certificates.root());
@@ -111,7 +111,7 @@ async fn f55_a_certificate_that_has_expired_is_refused() {
 
 #[tokio::test]
 async fn f55_a_certificate_for_another_name_is_refused() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let server = secure(&certificates).await;
     let url = at_localhost(&server).replace("localhost", "[::ffff:127.0.0.1]");
     let builder = LockManager::builder().root_certificates(certificates.root());
@@ -122,7 +122,7 @@ async fn f55_a_certificate_for_another_name_is_refused() {
 
 #[tokio::test]
 async fn f55_plain_and_secure_servers_that_are_mixed_up_are_errors() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let secure = secure(&certificates).await;
     let plain = Server::builder().password("sw0rdf1sh").start().await;
     for url in [at_localhost(&plain), at_localhost(&secure).replace("rediss", "redis")] {
@@ -152,7 +152,7 @@ async fn insecure_urls_are_an_error_without_their_feature() {
 
 #[tokio::test]
 async fn f55_a_secure_server_may_go_away_and_come_back() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let mut server = secure(&certificates).await;
     let builder = LockManager::builder().timeout(SOON).root_certificates(certificates.root());
     let locks = builder.connect(at_localhost(&server)).await.unwrap();
@@ -166,7 +166,7 @@ async fn f55_a_secure_server_may_go_away_and_come_back() {
 /// A new certificate counts for new connections; those that are open go on.
 #[tokio::test]
 async fn f55_a_server_may_change_its_certificate() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let server = Server::builder().tls(&certificates).start().await;
     let locks = with_all(&certificates).connect(server.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
@@ -186,7 +186,7 @@ async fn f55_a_server_may_change_its_certificate() {
 
 #[tokio::test]
 async fn f55_a_server_that_wants_a_certificate_gets_one() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let server = Server::builder().tls(&certificates).start().await;
     let without = LockManager::builder().root_certificates(certificates.root());
     let error = without.connect(server.url()).await.unwrap_err();
@@ -218,11 +218,11 @@ async fn hands_over(
 
 #[tokio::test]
 async fn sentinels_and_their_servers_with_certificates() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let sentinels = Sentinels::start_with("orders", |server| server.tls(&certificates)).await;
     let locks = hands_over(&certificates, sentinels.url(), sentinels.servers().first()).await;
     let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
-    sentinels.master().await.replicated(2).await;
+    sentinels.master().await.wait_for_replicas(2).await;
     sentinels.fail_over().await;
     renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
     guard.release().await.unwrap();
@@ -230,7 +230,7 @@ async fn sentinels_and_their_servers_with_certificates() {
 
 #[tokio::test]
 async fn a_cluster_with_certificates() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let cluster = Cluster::start_with(|server| server.tls(&certificates)).await;
     let owner = &cluster.nodes()[cluster.owner("k").await];
     hands_over(&certificates, cluster.url(), Some(owner)).await;
@@ -238,7 +238,7 @@ async fn a_cluster_with_certificates() {
 
 #[tokio::test]
 async fn independent_servers_with_certificates() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let mut servers = Vec::new();
     for _ in 0..3 {
         servers.push(durable().tls(&certificates).start().await);
@@ -249,7 +249,7 @@ async fn independent_servers_with_certificates() {
 
 #[tokio::test]
 async fn certificates_that_are_none_are_rejected() {
-    let certificates = Certificates::make();
+    let certificates = Certificates::generate();
     let (certificate, key) = certificates.client();
     let builder = LockManager::builder;
     for (builder, url, help) in [
