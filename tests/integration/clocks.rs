@@ -15,8 +15,7 @@ use redis::AsyncTypedCommands as _;
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl};
-use crate::support::trace::{absent, keys, queued};
+use crate::support::{SOON, count_keys, ms, pttl, wait_for_waiters, wait_until_absent};
 
 const HOUR: i64 = 3_600;
 
@@ -98,7 +97,7 @@ async fn f25_a_clock_that_goes_back_keeps_the_lock_of_a_killed_holder_until_it_i
     let error = locks.lock("k").wait(ms(1_500)).await.unwrap_err();
     assert!(error.is_busy(), "{error}");
     let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     redis.del("k").await.unwrap();
     let deleted = Instant::now();
     waiting.await.unwrap().unwrap().release().await.unwrap();
@@ -125,7 +124,7 @@ async fn f24_f25_fences_grow_wherever_the_clock_is() {
         let guard = locks.lock("k").wait(SOON).await.unwrap();
         fences.push(guard.fence());
         let waiting = tokio::spawn(locks.lock("k").wait(SOON * 2).into_future());
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         clock.set(ahead);
         // Not held any more after a jump ahead, which may also come in the middle of a script.
         assert!(guard.release().await.is_ok() || ahead > before);
@@ -176,9 +175,9 @@ async fn f24_f25_all_have_their_turns_while_the_clock_jumps() {
     all.sort_unstable();
     assert_eq!(all.len(), 4 * TURNS);
     assert_growing(&all);
-    absent(&mut redis, "k", SOON).await;
+    wait_until_absent(&mut redis, "k", SOON).await;
     clock.set(2 * HOUR); // who has lost the lock may leave notes on the queue, for a minute
-    eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+    eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
 }
 
 #[tokio::test]

@@ -12,8 +12,7 @@ use lock_runtime::{Builder, Fence, LockGuard, LockManager, LockRequest};
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms};
-use crate::support::trace::FENCE;
+use crate::support::{FENCE_KEY, SOON, ms};
 
 /// For servers to agree on another master.
 const LIMIT: Duration = ms(30_000);
@@ -52,7 +51,7 @@ async fn empty(servers: &[Server]) {
     eventually("nothing is left", LIMIT, async || {
         for server in servers {
             let keys = server.connection().await.keys("*").await;
-            if !keys.is_ok_and(|keys| keys.iter().all(|key| key.starts_with(FENCE))) {
+            if !keys.is_ok_and(|keys| keys.iter().all(|key| key.starts_with(FENCE_KEY))) {
                 return false;
             }
         }

@@ -8,8 +8,7 @@ use redis::AsyncTypedCommands as _;
 use tokio::time::timeout;
 
 use super::{HOUR, valkey};
-use crate::support::kit::{SOON, pttl};
-use crate::support::trace::FENCE;
+use crate::support::{FENCE_KEY, SOON, pttl};
 
 /// A master whose clock is right, and two replicas whose clock is so many seconds ahead.
 async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {
@@ -81,7 +80,7 @@ async fn f81_fences_grow_though_the_next_master_is_hours_behind_and_has_lost_som
     let fence = guard.fence();
     guard.release().await.unwrap();
     let master = &sentinels.servers()[0];
-    master.connection().await.set(FENCE, 7).await.unwrap();
+    master.connection().await.set(FENCE_KEY, 7).await.unwrap();
     master.wait_for_replicas(2).await;
     fail_over(&sentinels).await;
     let guard = locks.lock("k").wait(SOON).await.unwrap();

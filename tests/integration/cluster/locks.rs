@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use harness::{Cluster, Server, eventually};
+use harness::{Cluster, Server, eventually, run};
 use lock_runtime::{LockError, LockManager};
 use tokio::sync::Mutex;
 
-use crate::support::kit::{SOON, ms, pttl, renewed, run};
+use crate::support::{SOON, ms, pttl, wait_until_renewed};
 
 #[tokio::test]
 async fn keys_of_all_shapes_and_slots_are_locked_and_handed_over() {
@@ -154,7 +154,7 @@ async fn f79_a_planned_failover_loses_no_lock() {
     let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
     let fence = guard.fence();
     cluster.fail_over(owner + 3, "").await;
-    renewed(&mut cluster.nodes()[owner + 3].connection().await, "k", 4_800).await;
+    wait_until_renewed(&mut cluster.nodes()[owner + 3].connection().await, "k", 4_800).await;
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     let next = locks.lock("k").await.unwrap();

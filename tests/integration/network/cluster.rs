@@ -6,8 +6,7 @@ use harness::{Cluster, Network, ServerBuilder, eventually};
 use lock_runtime::{LockManager, LossCause};
 
 use super::{Data, LIMIT, connect, due, empty, granted, take};
-use crate::support::kit::{SOON, ms};
-use crate::support::trace::queued;
+use crate::support::{SOON, ms, wait_for_waiters};
 
 const TTL: Duration = ms(8_000);
 
@@ -75,7 +74,7 @@ async fn f82_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
         younger
     };
     let cut = async {
-        queued(&mut cluster.nodes()[owner].connection().await, "k", 1).await;
+        wait_for_waiters(&mut cluster.nodes()[owner].connection().await, "k", 1).await;
         due(&older, TTL).await;
         node.cut();
     };

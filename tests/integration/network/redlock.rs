@@ -7,8 +7,7 @@ use lock_runtime::{LockManager, LossCause};
 use tokio::time::sleep;
 
 use super::{connect, due, empty, take};
-use crate::support::group::durable;
-use crate::support::kit::{SOON, ms, warm_up};
+use crate::support::{SOON, durable, ms, warm_up};
 
 /// Five servers: two on one node, and three on nodes of their own.
 async fn start(network: &Network) -> (Node, Vec<Server>, String) {

@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Network, Node, Sentinels, eventually};
+use harness::{Network, Node, Sentinels, eventually, run};
 use lock_runtime::{LockGuard, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::{Data, LIMIT, connect, due, empty, granted, take};
-use crate::support::kit::{SOON, ms, renewed, run, warm_up};
-use crate::support::trace::absent;
+use crate::support::{SOON, ms, wait_until_absent, wait_until_renewed, warm_up};
 
 const TTL: Duration = ms(5_000);
 
@@ -146,7 +145,7 @@ async fn follows(cut: impl Fn(&Node)) {
     let first = idle.lock("first").ttl(TTL).wait(SOON).await.unwrap();
     assert!(master.exists("first").await.unwrap(), "the old master was asked");
     first.release().await.unwrap();
-    renewed(&mut master, "k", 9_000).await;
+    wait_until_renewed(&mut master, "k", 9_000).await;
     assert!(!guard.is_lost());
     let fence = guard.fence();
     guard.release().await.unwrap();
@@ -156,7 +155,7 @@ async fn follows(cut: impl Fn(&Node)) {
 
     old.node().heal();
     sentinels.wait_until_healthy().await;
-    absent(&mut old.connection().await, "k", LIMIT).await;
+    wait_until_absent(&mut old.connection().await, "k", LIMIT).await;
     empty(sentinels.servers()).await;
 }
 

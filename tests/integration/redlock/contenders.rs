@@ -8,9 +8,7 @@ use harness::{CommandLog, Server, eventually};
 use lock_runtime::{LockGuard, LockManager};
 use redis::AsyncTypedCommands as _;
 
-use crate::support::group::Group;
-use crate::support::kit::{SOON, ms, occupy};
-use crate::support::trace::{AT_ONCE, is_script};
+use crate::support::{AT_ONCE, Group, SOON, is_script, ms, occupy};
 
 const CONTENDERS: usize = 20;
 
@@ -87,7 +85,7 @@ async fn f87_a_hundred_races_are_won_within_ten_rounds() {
         assert!(asked <= 10 * CONTENDERS, "{asked} attempts before the winner of {key}");
         guard.release().await.unwrap();
     }
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
 }
 
 #[tokio::test]
@@ -155,7 +153,7 @@ async fn each_round_has_a_token_of_its_own() {
     for redis in &mut group.redis[1..] {
         redis.del("k").await.unwrap();
     }
-    group.empty(AT_ONCE).await;
+    group.wait_until_empty(AT_ONCE).await;
 }
 
 #[tokio::test]

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Mode, eventually};
+use harness::{Mode, eventually, run};
 use lock_runtime::{LockManager, LossCause};
 use tokio::time::{sleep, timeout};
 
-use crate::support::group::Group;
-use crate::support::kit::{SOON, ms, run, warm_up};
+use crate::support::{Group, SOON, ms, warm_up};
 
 const TIMEOUT: Duration = ms(500);
 const TTL: Duration = ms(2_000);
@@ -16,7 +15,7 @@ const TTL: Duration = ms(2_000);
 async fn two_of_five_servers_may_be_away() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
     let mut last = 0;
     for round in 0..4 {
         let away = [round, round + 1];
@@ -72,7 +71,7 @@ async fn votes_for_a_lock_that_was_not_granted_are_given_back() {
     for server in &group.servers[2..] {
         server.resume();
     }
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
 }
 
 #[tokio::test]
@@ -91,13 +90,14 @@ async fn connections_that_were_killed_are_replaced_without_an_error() {
     };
     long.run(rounds).await.unwrap();
     long.release().await.unwrap();
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
 }
 
 #[tokio::test]
 async fn f88_a_server_that_does_not_answer_makes_nothing_slow() {
     let group = Group::start(5).await;
-    let (locks, other) = (group.connect_over_networks().await, group.connect_over_networks().await);
+    let (locks, other) =
+        (group.connect_through_proxies().await, group.connect_through_proxies().await);
     let held = locks.lock("held").ttl(TTL).wait(SOON).await.unwrap();
     group.proxies[2].both_ways(Mode::Lose);
     let (mut acquired, mut released) = (Vec::new(), Vec::new());

@@ -5,12 +5,11 @@ use lock_runtime::LockManager;
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::group::Group;
-use crate::support::kit::{SOON, ms};
+use crate::support::{Group, SOON, ms};
 
 #[tokio::test]
 async fn f85_a_server_that_has_forgotten_a_lease_gives_it_to_nobody() {
-    let mut group = Group::of((0..5).map(|_| Server::builder())).await;
+    let mut group = Group::start_with((0..5).map(|_| Server::builder())).await;
     let reached = |nodes: [usize; 3], proxies: &[Proxy]| {
         let proxies: Vec<_> = proxies.iter().map(Proxy::addr).collect();
         redlock_url((0..5).map(|node| {
@@ -52,7 +51,7 @@ async fn f85_a_server_that_forgets_nothing_votes_after_a_restart() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let guard = locks.lock("f85").ttl(ms(1_500)).await.unwrap();
-    group.held_on("f85", 3).await;
+    group.wait_until_held_on("f85", 3).await;
     group.servers[2].kill();
     group.servers[1].restart().await;
     guard.run(sleep(ms(3_000))).await.unwrap();
@@ -87,7 +86,7 @@ async fn f85_another_server_behind_a_name_has_no_vote_at_first() {
 
 #[tokio::test]
 async fn f85_servers_that_have_just_started_say_how_long_they_do_not_vote() {
-    let group = Group::of((0..3).map(|_| Server::builder())).await;
+    let group = Group::start_with((0..3).map(|_| Server::builder())).await;
     let locks =
         LockManager::connect(redlock_url(group.servers.iter().map(Server::addr))).await.unwrap();
     let error = locks.lock("k").ttl(SOON * 12).await.unwrap_err();

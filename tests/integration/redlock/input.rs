@@ -5,8 +5,7 @@ use std::time::Instant;
 use lock_runtime::{LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 
-use crate::support::group::{Group, durable};
-use crate::support::kit::SOON;
+use crate::support::{Group, SOON, durable};
 
 #[tokio::test]
 async fn a_list_of_servers_that_has_no_good_majority_is_an_error() {
@@ -32,7 +31,7 @@ async fn a_list_of_servers_that_has_no_good_majority_is_an_error() {
 
 #[tokio::test]
 async fn a_password_and_a_database_are_those_of_all_servers() {
-    let group = Group::of((0..3).map(|_| durable().password("sesame"))).await;
+    let group = Group::start_with((0..3).map(|_| durable().password("sesame"))).await;
     let hosts: Vec<_> = group.servers.iter().map(|server| server.addr().to_string()).collect();
     let hosts = hosts.join(",");
     let locks = LockManager::connect(format!("redlock://:sesame@{hosts}/3")).await.unwrap();

@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use harness::{Cluster, Sentinels, Server, redlock_url};
+use harness::{Cluster, Sentinels, Server, redlock_url, run};
 use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 
-use crate::support::kit::{SOON, ms, run};
-use crate::support::trace::{AT_ONCE, absent, is_acquire, is_renewal, queued};
+use crate::support::{
+    AT_ONCE, SOON, is_acquire, is_renewal, ms, wait_for_waiters, wait_until_absent,
+};
 
 /// A master and its replicas.
 async fn wait_for_replicas(count: usize) -> (Server, Vec<Server>) {
@@ -53,7 +54,7 @@ async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
     assert!(began.elapsed() < ms(2_500), "{:?}", began.elapsed());
     assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("0 of 1 replicas have acknowledged it"), "{error}");
-    absent(&mut master.connection().await, "k", SOON).await;
+    wait_until_absent(&mut master.connection().await, "k", SOON).await;
     replicas[0].resume();
     locks.lock("k").wait(SOON).await.unwrap().release().await.unwrap();
 }
@@ -101,7 +102,7 @@ async fn f78_a_lock_that_was_handed_over_is_acknowledged_too() {
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(SOON).wait(SOON).await.unwrap();
     let waiter = tokio::spawn(locks.lock("k").ttl(SOON).wait(ms(3_000)).into_future());
-    queued(&mut master.connection().await, "k", 1).await;
+    wait_for_waiters(&mut master.connection().await, "k", 1).await;
     replicas[0].pause();
     guard.release().await.unwrap();
     let error = waiter.await.unwrap().unwrap_err().to_string();
@@ -159,7 +160,7 @@ async fn f75_who_may_not_wait_for_replicas_takes_no_lock() {
     assert!(error.to_string().to_uppercase().contains("NOPERM"), "{error}");
     let error = locks.lock("k").await.unwrap_err();
     assert!(error.to_string().to_uppercase().contains("NOPERM"), "{error}");
-    absent(&mut redis, "k", AT_ONCE).await;
+    wait_until_absent(&mut redis, "k", AT_ONCE).await;
 }
 
 #[tokio::test]

@@ -6,13 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use harness::{Proxy, Server, eventually};
+use harness::{Proxy, Server, eventually, run};
 use lock_runtime::{LockManager, LockRequest};
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, run};
-use crate::support::trace::queued;
+use crate::support::{SOON, ms, wait_for_waiters};
 
 /// Waiters whose connections stay, and those that reconnect to the new master.
 const STAY: usize = 6;
@@ -83,7 +82,7 @@ async fn fail_over_while_some_stay(way: Way) {
     let turns = Turns { fences: Mutex::new(vec![guard.fence().get()]), ..Turns::default() };
     let waiters = stay.iter().chain(&reconnect).map(|(locks, _)| turns.take(locks.lock("k")));
     let release = async {
-        queued(&mut redis, "k", STAY + RECONNECT).await;
+        wait_for_waiters(&mut redis, "k", STAY + RECONNECT).await;
         way.promote(&mut redis, &replica).await;
         stay.iter().for_each(|(_, proxy)| proxy.redirect_to(replica.addr()));
         for (_, proxy) in holder.iter().chain(&reconnect) {

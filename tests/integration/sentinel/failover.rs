@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use harness::{Sentinels, eventually};
+use harness::{Sentinels, eventually, run};
 use lock_runtime::{LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::{SOON, ms, renewed, run};
+use crate::support::{SOON, ms, wait_until_renewed};
 
 #[tokio::test]
 async fn f80_a_killed_master_is_followed_by_the_next_one() {
@@ -38,7 +38,7 @@ async fn f79_a_master_that_is_replaced_is_left_at_once() {
     let fence = guard.fence();
     sentinels.master().await.wait_for_replicas(2).await; // else the next master may not know of it
     sentinels.fail_over().await;
-    renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
+    wait_until_renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     let next = locks.lock("k").await.unwrap();
@@ -56,7 +56,7 @@ async fn f80_waiters_keep_their_places_over_a_failover() {
     for n in 0..4 {
         let request = locks.lock("k").ttl(SOON).wait(SOON * 6);
         turns.push(tokio::spawn(async move { (n, request.await.unwrap()) }));
-        crate::support::trace::queued(&mut master, "k", n + 1).await;
+        crate::support::wait_for_waiters(&mut master, "k", n + 1).await;
     }
     let asked = peers(&mut master).await;
     sentinels.master().await.wait_for_replicas(2).await;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Mode, Proxy, Server, eventually};
+use harness::{Mode, Proxy, Server, eventually, run};
 use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl, run, setup, warm_up};
-use crate::support::trace::{holder, is_grant, is_release, is_script, tokens};
+use crate::support::{
+    SOON, is_grant, is_release, is_script, ms, pttl, setup, spawn_holder, tokens, warm_up,
+};
 
 #[tokio::test]
 async fn c063_the_key_has_an_expiry_from_its_first_moment() {
@@ -30,7 +31,7 @@ async fn c063_the_key_has_an_expiry_from_its_first_moment() {
     let options = ["ttl=300".to_owned(), "rounds=1000000".to_owned()];
     for round in 0..50 {
         current.store(round, Ordering::Relaxed);
-        let holder = holder(&server.url(), &format!("c063:{round}"), &options);
+        let holder = spawn_holder(&server.url(), &format!("c063:{round}"), &options);
         let rounds = async || holder.lines().iter().filter(|line| *line == "released").count();
         eventually("ten rounds are done", SOON, async || rounds().await >= 10).await;
         sleep(Duration::from_micros(200) * (round * 37 % 50)).await; // up to 10 ms, in no order

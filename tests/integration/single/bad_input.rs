@@ -7,13 +7,12 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::Server;
+use harness::{Server, run};
 use lock_runtime::{LockError, LockManager, LockRequest, redis_lock};
 use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::{SOON, alone, ms, occupy, pttl, run, setup};
-use crate::support::trace::is_script;
+use crate::support::{SOON, in_own_process, is_script, ms, occupy, pttl, setup};
 
 #[redis_lock(key = "order:<id>", ttl = "5s")]
 async fn pay(id: u32, runs: &Cell<u32>) -> Result<(), LockError> {
@@ -23,7 +22,9 @@ async fn pay(id: u32, runs: &Cell<u32>) -> Result<(), LockError> {
 
 #[tokio::test]
 async fn no_manager_is_an_error_that_says_how_to_install_one() {
-    if !alone("single::bad_input::no_manager_is_an_error_that_says_how_to_install_one").await {
+    if !in_own_process("single::bad_input::no_manager_is_an_error_that_says_how_to_install_one")
+        .await
+    {
         return;
     }
     let runs = Cell::new(0);

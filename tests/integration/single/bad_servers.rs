@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, ms};
+use crate::support::{SOON, ms};
 
 const TIMEOUT: Duration = ms(200);
 

@@ -17,8 +17,10 @@ use tokio::sync::{Barrier, Notify};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, setup, warm_up};
-use crate::support::trace::{AT_ONCE, absent, holder, is_grant, is_renewal, keys};
+use crate::support::{
+    AT_ONCE, SOON, count_keys, is_grant, is_renewal, ms, setup, spawn_holder, wait_until_absent,
+    warm_up,
+};
 
 #[tokio::test]
 async fn c082_a_release_whose_caller_is_gone_takes_place() {
@@ -48,14 +50,14 @@ async fn c082_a_release_whose_caller_is_gone_takes_place() {
         }
     }));
     let network = async {
-        eventually("all are held", SOON, async || keys(&mut redis).await == 100).await;
+        eventually("all are held", SOON, async || count_keys(&mut redis).await == 100).await;
         sleep(ms(100)).await; // until all have seen it
         proxy.to_client(Mode::Delay(ms(200)));
         gate.wait().await;
     };
     tokio::join!(rounds, network);
 
-    eventually("all are free", AT_ONCE, async || keys(&mut redis).await == 0).await;
+    eventually("all are free", AT_ONCE, async || count_keys(&mut redis).await == 0).await;
     proxy.to_client(Mode::Pass);
     for id in 0..100 {
         let guard = locks.lock(format!("c082:{id}")).await.unwrap();
@@ -88,7 +90,7 @@ fn c083_a_call_may_outlive_its_runtime() {
     assert!(outside.block_on(redis.exists("c083")).unwrap());
     thread::spawn(move || drop(call)).join().unwrap();
 
-    outside.block_on(absent(&mut redis, "c083", ms(2_500)));
+    outside.block_on(wait_until_absent(&mut redis, "c083", ms(2_500)));
     outside.block_on(async { locks.lock("c083").await.unwrap().release().await.unwrap() });
 }
 
@@ -104,7 +106,7 @@ async fn c084_a_panic_reaches_the_caller_and_frees_the_lock() {
     let (_server, locks, mut redis) = setup().await;
     let panic = tokio::spawn(work(locks.clone(), true)).await.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"boom"));
-    absent(&mut redis, "c084", AT_ONCE).await;
+    wait_until_absent(&mut redis, "c084", AT_ONCE).await;
     work(locks, false).await.unwrap();
 }
 
@@ -113,7 +115,7 @@ async fn c085_f13_the_lock_of_a_killed_process_is_free_after_its_ttl() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     let options = ["ttl=1000".to_owned(), "hold=60000".to_owned()];
-    let a = holder(&server.url(), "c085", &options);
+    let a = spawn_holder(&server.url(), "c085", &options);
     a.line_matching("held", SOON).await;
     let waiting = locks.lock("c085").ttl(ms(1_000)).wait(SOON).into_future();
     let kill = async {
@@ -147,7 +149,7 @@ async fn f12_a_panic_between_any_two_awaits_frees_the_lock() {
     for at in 0..4 {
         let panic = tokio::spawn(work(locks.clone(), at)).await.unwrap_err().into_panic();
         assert_eq!(panic.downcast_ref::<u32>(), Some(&at));
-        absent(&mut redis, "f12", AT_ONCE).await;
+        wait_until_absent(&mut redis, "f12", AT_ONCE).await;
     }
     work(locks, 4).await.unwrap();
 }
@@ -164,11 +166,11 @@ fn f15_guards_that_end_with_their_runtime_are_released() {
             pending::<()>().await;
         });
     }
-    let all = async || keys(&mut redis).await == 100;
+    let all = async || count_keys(&mut redis).await == 100;
     outside.block_on(eventually("all are held", SOON, all));
     drop(inside);
     outside.block_on(locks.shutdown());
-    assert_eq!(outside.block_on(keys(&mut redis)), 0);
+    assert_eq!(outside.block_on(count_keys(&mut redis)), 0);
 }
 
 /// As `select!` does with the branch that is not taken.
@@ -200,7 +202,7 @@ async fn f10_a_body_that_is_dropped_at_any_step_ends_there_and_frees_the_lock() 
             () = reached.notified() => {}
             end = work(&locks, &done, last, &reached) => panic!("it was not dropped: {end:?}"),
         }
-        absent(&mut redis, "f10", AT_ONCE).await;
+        wait_until_absent(&mut redis, "f10", AT_ONCE).await;
         assert_eq!(done.load(Ordering::Relaxed), last);
     }
 }
@@ -229,5 +231,5 @@ async fn f11_a_task_that_is_aborted_at_any_time_leaves_nothing() {
     let ended = calls.buffer_unordered(20).filter(|&ended| ready(ended)).count().await;
     assert!((5..180).contains(&ended), "{ended} of {TASKS} have ended by themselves");
     let mut redis = server.connection().await;
-    eventually("all are free", SOON, async || keys(&mut redis).await == 0).await;
+    eventually("all are free", SOON, async || count_keys(&mut redis).await == 0).await;
 }

@@ -6,8 +6,9 @@ use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use redis::{AsyncTypedCommands as _, Script};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl, setup};
-use crate::support::trace::{FENCE, is_acquire, is_grant, is_renewal, is_script, tokens};
+use crate::support::{
+    FENCE_KEY, SOON, is_acquire, is_grant, is_renewal, is_script, ms, pttl, setup, tokens,
+};
 
 #[redis_lock(key = "classic:<id>", ttl = "1s", manager = manager)]
 async fn work(manager: &LockManager, id: u64, time: Duration) -> Result<u64, LockError> {
@@ -98,7 +99,7 @@ async fn no_key_is_ever_without_ttl() {
     let mut seen = 0;
     let look = async {
         loop {
-            let found: Vec<String> = script.arg(FENCE).invoke_async(&mut redis).await.unwrap();
+            let found: Vec<String> = script.arg(FENCE_KEY).invoke_async(&mut redis).await.unwrap();
             assert_eq!(found.get(1), None, "a key without an expiry");
             seen += usize::from(found[0] != "1");
             tokio::task::yield_now().await;

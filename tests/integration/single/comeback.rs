@@ -11,7 +11,7 @@ use redis::AsyncTypedCommands;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, occupy, warm_up};
+use crate::support::{SOON, ms, occupy, warm_up};
 
 const TIMEOUT: Duration = ms(200);
 

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use harness::Server;
+use harness::{Server, run};
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 use tracing::Level;
 
-use crate::support::capture::Capture;
-use crate::support::kit::{SOON, alone, ms, run};
-use crate::support::trace::{grants_in_order, keys, queued};
+use crate::support::{
+    Capture, SOON, count_keys, grants_in_order, in_own_process, ms, wait_for_waiters,
+};
 
 /// Eight waiters are served as they came, and one warning says why it takes longer than it could.
 async fn serves_as_they_came(server: &Server, url: String, why: &str) {
@@ -24,7 +24,7 @@ async fn serves_as_they_came(server: &Server, url: String, why: &str) {
             async { request.await.unwrap().release().await.unwrap() }
         })
         .collect();
-    queued(&mut redis, "k", WAITERS).await;
+    wait_for_waiters(&mut redis, "k", WAITERS).await;
     let released = Instant::now();
     guard.release().await.unwrap();
     turns.join_all().await;
@@ -33,8 +33,8 @@ async fn serves_as_they_came(server: &Server, url: String, why: &str) {
     assert!(released.elapsed() < ms(3_000), "{:?}", released.elapsed());
     log.settle().await;
     assert_eq!(grants_in_order(&log, "k").len(), 1 + WAITERS);
-    assert_eq!(keys(&mut redis).await, 0);
-    let warnings = capture.saying("waiters ask again and again");
+    assert_eq!(count_keys(&mut redis).await, 0);
+    let warnings = capture.containing("waiters ask again and again");
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert_eq!(warnings[0].level, Level::WARN);
     assert!(warnings[0].message().contains(why), "{warnings:?}");
@@ -42,7 +42,7 @@ async fn serves_as_they_came(server: &Server, url: String, why: &str) {
 
 #[tokio::test]
 async fn waiters_that_speak_resp2_are_served_as_they_came() {
-    if !alone("single::deaf::waiters_that_speak_resp2_are_served_as_they_came").await {
+    if !in_own_process("single::deaf::waiters_that_speak_resp2_are_served_as_they_came").await {
         return;
     }
     let server = Server::start().await;
@@ -52,7 +52,8 @@ async fn waiters_that_speak_resp2_are_served_as_they_came() {
 
 #[tokio::test]
 async fn waiters_that_may_not_subscribe_are_served_as_they_came() {
-    if !alone("single::deaf::waiters_that_may_not_subscribe_are_served_as_they_came").await {
+    if !in_own_process("single::deaf::waiters_that_may_not_subscribe_are_served_as_they_came").await
+    {
         return;
     }
     let server = Server::start().await;

@@ -6,8 +6,7 @@ use redis::AsyncTypedCommands;
 use tokio::time::{sleep, timeout};
 use tracing::Level;
 
-use crate::support::capture::{Capture, Event};
-use crate::support::kit::{SOON, alone, ms, occupy, setup};
+use crate::support::{Capture, Event, SOON, in_own_process, ms, occupy, setup};
 
 #[redis_lock(key = "order:<id>", ttl = "1s", wait = "100ms", manager = locks)]
 async fn pay(locks: &LockManager, id: u64, takes: u64) -> Result<(), LockError> {
@@ -17,7 +16,7 @@ async fn pay(locks: &LockManager, id: u64, takes: u64) -> Result<(), LockError> 
 
 /// Waits for the event `message` about `key`, which says what every event does.
 async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
-    let find = || capture.of(key).into_iter().find(|event| event.message() == message);
+    let find = || capture.with_key(key).into_iter().find(|event| event.message() == message);
     let event = timeout(SOON, async {
         loop {
             match find() {
@@ -27,7 +26,7 @@ async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
         }
     });
     let event = event.await.unwrap_or_else(|_| {
-        panic!("no {message:?} among {:#?}", capture.of(key));
+        panic!("no {message:?} among {:#?}", capture.with_key(key));
     });
     assert_eq!(event.fields.get("template").map(String::as_str), Some("order:<id>"), "{event:?}");
     assert!(event.fields.contains_key("waited"), "{event:?}");
@@ -36,7 +35,7 @@ async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
 
 #[tokio::test]
 async fn acquired_renewed_and_released() {
-    if !alone("single::events::acquired_renewed_and_released").await {
+    if !in_own_process("single::events::acquired_renewed_and_released").await {
         return;
     }
     let capture = Capture::install();
@@ -46,7 +45,8 @@ async fn acquired_renewed_and_released() {
         let event = expect(&capture, "order:1", message).await;
         assert!(event.level > Level::INFO, "{event:?}");
     }
-    let order: Vec<_> = capture.of("order:1").iter().map(|e| e.message().to_owned()).collect();
+    let order: Vec<_> =
+        capture.with_key("order:1").iter().map(|e| e.message().to_owned()).collect();
     assert_eq!(order.first().unwrap(), "acquired");
     assert_eq!(order.last().unwrap(), "released");
     assert_eq!(order.iter().filter(|message| *message == "acquired").count(), 1);
@@ -54,7 +54,7 @@ async fn acquired_renewed_and_released() {
 
 #[tokio::test]
 async fn busy() {
-    if !alone("single::events::busy").await {
+    if !in_own_process("single::events::busy").await {
         return;
     }
     let capture = Capture::install();
@@ -63,12 +63,12 @@ async fn busy() {
     pay(&locks, 1, 0).await.unwrap_err();
     let event = expect(&capture, "order:1", "busy").await;
     assert!(event.fields["holder"].contains("another program"), "{event:?}");
-    assert!(capture.of("order:1").iter().all(|event| event.message() == "busy"));
+    assert!(capture.with_key("order:1").iter().all(|event| event.message() == "busy"));
 }
 
 #[tokio::test]
 async fn how_long_it_waited() {
-    if !alone("single::events::how_long_it_waited").await {
+    if !in_own_process("single::events::how_long_it_waited").await {
         return;
     }
     let capture = Capture::install();
@@ -84,7 +84,7 @@ async fn how_long_it_waited() {
 
 #[tokio::test]
 async fn lost() {
-    if !alone("single::events::lost").await {
+    if !in_own_process("single::events::lost").await {
         return;
     }
     let capture = Capture::install();
@@ -97,13 +97,13 @@ async fn lost() {
     let event = expect(&capture, "order:1", "lost").await;
     assert_eq!(event.level, Level::WARN);
     assert!(event.fields.contains_key("cause"), "{event:?}");
-    let lost = capture.of("order:1").iter().filter(|event| event.message() == "lost").count();
-    assert_eq!(lost, 1, "{:#?}", capture.of("order:1"));
+    let lost = capture.with_key("order:1").iter().filter(|event| event.message() == "lost").count();
+    assert_eq!(lost, 1, "{:#?}", capture.with_key("order:1"));
 }
 
 #[tokio::test]
 async fn released_in_the_background() {
-    if !alone("single::events::released_in_the_background").await {
+    if !in_own_process("single::events::released_in_the_background").await {
         return;
     }
     let capture = Capture::install();
@@ -114,7 +114,7 @@ async fn released_in_the_background() {
 
 #[tokio::test]
 async fn abandoned() {
-    if !alone("single::events::abandoned").await {
+    if !in_own_process("single::events::abandoned").await {
         return;
     }
     let capture = Capture::install();
@@ -125,12 +125,12 @@ async fn abandoned() {
     timeout(ms(100), pay(&locks, 1, 0)).await.unwrap_err();
     proxy.to_client(Mode::Pass);
     expect(&capture, "order:1", "abandoned").await;
-    assert!(capture.of("order:1").iter().all(|event| event.message() != "acquired"));
+    assert!(capture.with_key("order:1").iter().all(|event| event.message() != "acquired"));
 }
 
 #[tokio::test]
 async fn what_failed() {
-    if !alone("single::events::what_failed").await {
+    if !in_own_process("single::events::what_failed").await {
         return;
     }
     let capture = Capture::install();
@@ -149,19 +149,19 @@ async fn what_failed() {
         assert_eq!(event.level, Level::WARN);
         assert!(event.fields["error"].contains(&store) || event.fields["store"].contains(&store));
     }
-    let all = format!("{:?}{:?}", capture.of("order:1"), capture.of("order:2"));
+    let all = format!("{:?}{:?}", capture.with_key("order:1"), capture.with_key("order:2"));
     assert!(!all.contains("sw0rdf1sh"), "{all}");
 }
 
 #[tokio::test]
 async fn without_the_attribute_there_is_no_template() {
-    if !alone("single::events::without_the_attribute_there_is_no_template").await {
+    if !in_own_process("single::events::without_the_attribute_there_is_no_template").await {
         return;
     }
     let capture = Capture::install();
     let (_server, locks, _) = setup().await;
     locks.lock("order:1").await.unwrap().release().await.unwrap();
-    let events = capture.of("order:1");
+    let events = capture.with_key("order:1");
     let messages: Vec<_> = events.iter().map(Event::message).collect();
     assert_eq!(messages, ["acquired", "released"]);
     assert!(events.iter().all(|event| !event.fields.contains_key("template")));

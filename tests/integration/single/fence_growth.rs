@@ -4,12 +4,12 @@ use std::sync::Mutex;
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
+use harness::run;
 use lock_runtime::{Fence, LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::{SOON, run, setup};
-use crate::support::trace::{FENCE, queued};
+use crate::support::{FENCE_KEY, SOON, setup, wait_for_waiters};
 
 /// Takes `key` and gives it back.
 async fn fence(locks: &LockManager, key: &str) -> Fence {
@@ -61,7 +61,7 @@ async fn they_grow_when_a_lock_is_handed_over() {
         guard.release().await.unwrap();
     }));
     let release = async {
-        queued(&mut redis, "k", WAITERS).await;
+        wait_for_waiters(&mut redis, "k", WAITERS).await;
         guard.release().await.unwrap();
     };
     tokio::join!(turns, release);
@@ -92,13 +92,13 @@ async fn they_grow_when_the_clock_goes_back() {
     const HOUR: u64 = 3_600_000_000;
     let (_server, locks, mut redis) = setup().await;
     let ahead = fence(&locks, "k").await.get() + HOUR;
-    redis.set(FENCE, ahead).await.unwrap();
+    redis.set(FENCE_KEY, ahead).await.unwrap();
     for step in 1..=3 {
         assert_eq!(fence(&locks, "k").await.get(), ahead + step);
     }
     let guard = locks.lock("k").await.unwrap();
     let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     guard.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     assert_eq!(guard.fence().get(), ahead + 6, "the waiter has taken a number, too");
@@ -111,7 +111,7 @@ async fn pay(
     id: u64,
     mut redis: MultiplexedConnection,
 ) -> Result<[u64; 2], LockError> {
-    let last = redis.get_int(FENCE).await.unwrap().unwrap();
+    let last = redis.get_int(FENCE_KEY).await.unwrap().unwrap();
     Ok([lease.fence().get(), last.try_into().unwrap()])
 }
 
@@ -136,7 +136,7 @@ async fn ten_thousand_locks_leave_one_counter() {
     let fences: Vec<_> = fences.buffer_unordered(50).collect().await;
 
     let left: Vec<String> = redis.keys("*").await.unwrap();
-    assert_eq!(left, [FENCE]);
-    let last = redis.get(FENCE).await.unwrap().unwrap();
+    assert_eq!(left, [FENCE_KEY]);
+    let last = redis.get(FENCE_KEY).await.unwrap().unwrap();
     assert_eq!(last, fences.iter().max().unwrap().to_string());
 }

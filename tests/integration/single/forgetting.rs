@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use harness::{Server, eventually};
+use harness::{Server, eventually, run};
 use lock_runtime::{LockGuard, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl, run};
+use crate::support::{SOON, ms, pttl};
 
 /// The renewal of a lease of 3 s says that it is gone.
 async fn is_told(guard: &LockGuard) {

@@ -9,8 +9,9 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, alone, ms, occupy, process_status, setup};
-use crate::support::trace::{FENCE, keys};
+use crate::support::{
+    FENCE_KEY, SOON, count_keys, in_own_process, ms, occupy, process_status, setup,
+};
 
 #[redis_lock(key = "order:<id>", ttl = "1s", manager = locks)]
 async fn pay(locks: &LockManager, id: usize, how: usize) -> Result<(), LockError> {
@@ -53,7 +54,7 @@ pub(crate) async fn pay_many(locks: &LockManager, ids: std::ops::Range<usize>) {
 
 #[tokio::test]
 async fn c104_distinct_keys_leave_nothing() {
-    if !alone("single::growth::c104_distinct_keys_leave_nothing").await {
+    if !in_own_process("single::growth::c104_distinct_keys_leave_nothing").await {
         return;
     }
     let (server, _, mut redis) = setup().await;
@@ -62,12 +63,12 @@ async fn c104_distinct_keys_leave_nothing() {
     let before = size();
     pay_many(&locks, 2_000..42_000).await;
     assert_no_growth(before, 1_000).await; // 25 bytes for each key
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
 async fn c104_distinct_keys_leave_nothing_in_memory() {
-    if !alone("single::growth::c104_distinct_keys_leave_nothing_in_memory").await {
+    if !in_own_process("single::growth::c104_distinct_keys_leave_nothing_in_memory").await {
         return;
     }
     let locks = LockManager::in_memory();
@@ -107,7 +108,7 @@ async fn c105_a_release_that_failed_does_not_block_the_next_call() {
 #[tokio::test]
 async fn c106_waits_and_lapsed_leases_leave_nothing() {
     const WAITS: usize = 4_000;
-    if !alone("single::growth::c106_waits_and_lapsed_leases_leave_nothing").await {
+    if !in_own_process("single::growth::c106_waits_and_lapsed_leases_leave_nothing").await {
         return;
     }
     let server = Server::start().await;
@@ -145,13 +146,15 @@ async fn c106_waits_and_lapsed_leases_leave_nothing() {
     log.settle().await;
     let old = |entry: &harness::Entry| entry.args.iter().any(|arg| arg.starts_with('k'));
     assert_eq!(log.count(old), 0, "nothing is known of them any more");
-    assert_eq!(keys(&mut redis).await, 50);
+    assert_eq!(count_keys(&mut redis).await, 50);
 }
 
 #[tokio::test]
 async fn c107_calls_that_end_badly_leave_nothing_on_the_server() {
     const CALLS: usize = 2_000;
-    if !alone("single::growth::c107_calls_that_end_badly_leave_nothing_on_the_server").await {
+    if !in_own_process("single::growth::c107_calls_that_end_badly_leave_nothing_on_the_server")
+        .await
+    {
         return;
     }
     let (server, locks, mut redis) = setup().await;
@@ -168,11 +171,11 @@ async fn c107_calls_that_end_badly_leave_nothing_on_the_server() {
         }
     });
     calls.await;
-    eventually("all keys are gone", ms(2_000), async || keys(&mut redis).await == 0).await;
+    eventually("all keys are gone", ms(2_000), async || count_keys(&mut redis).await == 0).await;
     log.settle().await;
     let mut made = 0;
     for entry in log.entries() {
-        if entry.is("SET") && entry.args[1] != FENCE {
+        if entry.is("SET") && entry.args[1] != FENCE_KEY {
             made += 1;
             assert!(entry.from_script(), "{entry:?}");
             assert_eq!(entry.args[3..], ["PX", "1000"]);

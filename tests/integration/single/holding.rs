@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl, setup};
-use crate::support::trace::{absent, is_grant, is_renewal, tokens};
+use crate::support::{SOON, is_grant, is_renewal, ms, pttl, setup, tokens, wait_until_absent};
 
 static BLOCKING: AtomicBool = AtomicBool::new(false);
 
@@ -69,7 +68,7 @@ async fn c072_f28_a_stuck_body_ends_at_max_hold() {
 
     assert!(matches!(end, Err(LockError::Lost { cause: LossCause::MaxHold, .. })), "{end:?}");
     assert!((ms(1_500)..ms(2_200)).contains(&held), "{held:?}");
-    absent(&mut redis, "c072", ms(1_000)).await;
+    wait_until_absent(&mut redis, "c072", ms(1_000)).await;
     sleep(ms(1_000)).await;
     log.settle().await;
     let since = log.wait_for(|entry| is_grant(entry, "c072"), SOON).await.at;
@@ -115,7 +114,7 @@ async fn f16_a_guard_that_is_leaked_ends_at_max_hold() {
 
     let cause = timeout(SOON, lease.lost()).await.expect("it ends");
     assert_eq!(cause, LossCause::MaxHold);
-    absent(&mut redis, "bounded", ms(1_000 + 500)).await;
+    wait_until_absent(&mut redis, "bounded", ms(1_000 + 500)).await;
     locks.lock("bounded").await.unwrap().release().await.unwrap();
     log.settle().await;
     for key in ["bounded", "unbounded"] {

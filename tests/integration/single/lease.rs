@@ -6,8 +6,7 @@ use futures_util::future::join_all;
 use harness::{Mode, Proxy, Server, eventually};
 use lock_runtime::{LockManager, LossCause};
 
-use crate::support::kit::{SOON, ms, warm_up};
-use crate::support::trace::{is_grant, keys};
+use crate::support::{SOON, count_keys, is_grant, ms, warm_up};
 
 #[tokio::test]
 async fn f35_a_view_that_outlives_the_hold_knows_that_it_is_over() {
@@ -61,5 +60,6 @@ async fn f06_requests_that_are_late_together_are_all_given_back() {
     }
 
     let mut redis = server.connection().await;
-    eventually("all late locks are given back", SOON, async || keys(&mut redis).await == 0).await;
+    eventually("all late locks are given back", SOON, async || count_keys(&mut redis).await == 0)
+        .await;
 }

@@ -12,8 +12,7 @@ use redis::AsyncTypedCommands as _;
 use tokio::sync::oneshot::{self, Sender};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, setup};
-use crate::support::trace::{AT_ONCE, absent, is_grant, is_renewal, tokens};
+use crate::support::{AT_ONCE, SOON, is_grant, is_renewal, ms, setup, tokens, wait_until_absent};
 
 #[tokio::test]
 async fn c074_a_cut_off_holder_stops_before_the_next_one_begins() {
@@ -108,7 +107,7 @@ async fn c076_a_lease_that_cannot_be_renewed_ends_by_the_clock() {
     assert!(matches!(end, Err(LockError::Lost { cause: LossCause::Expired, .. })), "{end:?}");
     assert!(held < ms(900), "{held:?}: not by the clock, but by the answer");
     assert!(!DONE.load(Ordering::Relaxed));
-    absent(&mut redis, "c076", AT_ONCE).await;
+    wait_until_absent(&mut redis, "c076", AT_ONCE).await;
 }
 
 /// Renewals fail quickly, many times, and each time for certain.
@@ -158,7 +157,7 @@ async fn f08_a_renewal_without_answer_moves_no_deadline() {
     assert!(held < ms(1_300), "{held:?}");
     log.settle().await;
     assert!(log.count(|entry| entry.is("PEXPIRE")) > 1, "no further renewal has arrived");
-    absent(&mut redis, "f08a", AT_ONCE).await;
+    wait_until_absent(&mut redis, "f08a", AT_ONCE).await;
 }
 
 #[tokio::test]

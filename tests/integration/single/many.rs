@@ -7,7 +7,7 @@ use harness::{Server, eventually};
 use lock_runtime::{LockGuard, LockManager};
 use tokio::runtime::Handle;
 
-use crate::support::trace::keys;
+use crate::support::count_keys;
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -46,7 +46,7 @@ async fn five_thousand_guards_dropped_at_once_are_all_released() {
     drop(guards);
 
     let mut redis = server.connection().await;
-    let none = async || keys(&mut redis).await == 0;
+    let none = async || count_keys(&mut redis).await == 0;
     eventually("no key is left", Duration::from_secs(10), none).await;
     locks.shutdown().await;
 }

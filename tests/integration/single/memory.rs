@@ -9,7 +9,7 @@ use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms};
+use crate::support::{SOON, ms};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_exclude_each_other() {

@@ -12,9 +12,9 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{self, SOON, ms, warm_up};
-use crate::support::trace::{
-    AT_ONCE, absent, is_acquire, is_grant, is_release, is_renewal, queued, tokens,
+use crate::support::{
+    AT_ONCE, SOON, is_acquire, is_grant, is_release, is_renewal, ms, tokens, wait_for_waiters,
+    wait_until_absent, warm_up,
 };
 
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -53,7 +53,7 @@ async fn c064_a_lock_whose_answer_was_swallowed_is_given_back() {
     assert_eq!(runs.load(Ordering::Relaxed), 0);
     assert!(redis.exists("orphan:64").await.unwrap(), "nobody could give it back yet");
     proxy.both_ways(Mode::Pass);
-    absent(&mut redis, "orphan:64", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:64", AT_ONCE).await;
     run(&locks, 64, &runs).await.unwrap();
 }
 
@@ -80,7 +80,7 @@ async fn c065_a_call_that_is_dropped_while_it_asks_leaves_nothing() {
     }
 
     for round in 0..100 {
-        absent(&mut redis, &format!("c065:{round}"), AT_ONCE).await;
+        wait_until_absent(&mut redis, &format!("c065:{round}"), AT_ONCE).await;
     }
     log.settle().await;
     let locked = |entry: &Entry| entry.is("SET") && entry.args[1].starts_with("c065:");
@@ -93,11 +93,11 @@ async fn c065_a_call_that_is_dropped_while_it_asks_leaves_nothing() {
 async fn f01_a_call_that_was_dropped_before_its_turn_leaves_nothing() {
     let (server, _proxy, locks, mut redis) = setup().await;
     let (log, runs) = (server.log(), AtomicU32::new(0));
-    kit::run(&mut redis, "CLIENT PAUSE 400 WRITE").await;
+    harness::run(&mut redis, "CLIENT PAUSE 400 WRITE").await;
     timeout(ms(100), run(&locks, 1, &runs)).await.unwrap_err();
 
     log.wait_for(|entry| is_grant(entry, "orphan:1"), SOON).await;
-    absent(&mut redis, "orphan:1", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:1", AT_ONCE).await;
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
@@ -114,7 +114,7 @@ async fn f02_a_call_that_is_dropped_before_it_is_sent_leaves_nothing() {
         let key = format!("orphan:{id}");
         log.wait_for(|entry| is_release(entry, &key), SOON).await;
         assert!(tokens(&log, &key).is_empty(), "it was sent");
-        absent(&mut redis, &key, AT_ONCE).await;
+        wait_until_absent(&mut redis, &key, AT_ONCE).await;
     }
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
@@ -123,7 +123,7 @@ async fn f02_a_call_that_is_dropped_before_it_is_sent_leaves_nothing() {
 async fn f03_a_lock_that_is_taken_after_the_error_is_given_back() {
     let (server, _proxy, locks, mut redis) = setup().await;
     let (log, runs) = (server.log(), AtomicU32::new(0));
-    kit::run(&mut redis, "CLIENT PAUSE 1000 WRITE").await;
+    harness::run(&mut redis, "CLIENT PAUSE 1000 WRITE").await;
     let start = Instant::now();
     let end = run(&locks, 3, &runs).await;
 
@@ -131,7 +131,7 @@ async fn f03_a_lock_that_is_taken_after_the_error_is_given_back() {
     assert!(start.elapsed() < CALL_LIMIT, "{:?}", start.elapsed());
     assert!(tokens(&log, "orphan:3").is_empty(), "the server has not run it yet");
     log.wait_for(|entry| is_grant(entry, "orphan:3"), SOON).await;
-    absent(&mut redis, "orphan:3", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:3", AT_ONCE).await;
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
@@ -153,7 +153,7 @@ async fn f04_a_lock_whose_answer_was_cut_off_is_not_in_its_own_way() {
     let (end, ()) = tokio::join!(patient(&locks), cut);
 
     end.unwrap();
-    absent(&mut redis, "f04", AT_ONCE).await;
+    wait_until_absent(&mut redis, "f04", AT_ONCE).await;
     log.settle().await;
     let tokens = tokens(&log, "f04");
     assert!(tokens.len() > 1 && tokens[0] != tokens[1], "{tokens:?}");
@@ -173,7 +173,7 @@ async fn f06_a_late_attempt_is_followed_by_its_clean_up() {
     proxy.to_server(Mode::Pass);
 
     log.wait_for(|entry| is_grant(entry, "orphan:6"), SOON).await;
-    absent(&mut redis, "orphan:6", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:6", AT_ONCE).await;
     run(&locks, 6, &runs).await.unwrap();
     log.settle().await;
     let tokens = tokens(&log, "orphan:6");
@@ -220,7 +220,7 @@ async fn f07_a_question_that_is_repeated_after_the_release_makes_no_holder() {
     let wait = || tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
     let guard = locks.lock("k").await.unwrap();
     let waiting = wait();
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     log.settle().await;
@@ -230,7 +230,7 @@ async fn f07_a_question_that_is_repeated_after_the_release_makes_no_holder() {
     let guard = locks.lock("k").await.unwrap();
     repeat(&mut redis, &question).await;
     let waiting = wait();
-    queued(&mut redis, "k", 2).await;
+    wait_for_waiters(&mut redis, "k", 2).await;
     guard.release().await.unwrap();
     let released = Instant::now();
     assert_eq!(redis.get("k").await.unwrap().as_ref(), Some(&token));

@@ -4,12 +4,11 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use harness::{Entry, Mode, Proxy, Server};
+use harness::{Entry, Mode, Proxy, Server, run};
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, clients, ms, pttl, run, setup};
-use crate::support::trace::{is_grant, is_renewal, queued};
+use crate::support::{SOON, clients, is_grant, is_renewal, ms, pttl, setup, wait_for_waiters};
 
 const TIMEOUT: Duration = ms(200);
 
@@ -130,7 +129,7 @@ async fn f26_a_server_that_stalls_for_longer_than_the_ttl_is_a_loss() {
         let guard = other.lock("k").ttl(ms(3_000)).wait(SOON).await.unwrap();
         (guard, Instant::now())
     });
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     let stall = tokio::spawn(async move { run(&mut redis, "DEBUG SLEEP 1.6").await });
     let cause = timeout(SOON, guard.lost()).await.expect("it ends");
     let lost = Instant::now();

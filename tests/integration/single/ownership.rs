@@ -8,8 +8,10 @@ use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, pttl, setup};
-use crate::support::trace::{FENCE, absent, holder, is_grant, is_renewal, is_script};
+use crate::support::{
+    FENCE_KEY, SOON, is_grant, is_renewal, is_script, ms, pttl, setup, spawn_holder,
+    wait_until_absent,
+};
 
 #[tokio::test]
 async fn c060_f62_foreign_lock_survives_release() {
@@ -17,7 +19,7 @@ async fn c060_f62_foreign_lock_survives_release() {
     let b = LockManager::connect(server.url()).await.unwrap();
 
     let stale = a.lock("c060").ttl(ms(200)).renew(false).await.unwrap();
-    absent(&mut redis, "c060", SOON).await;
+    wait_until_absent(&mut redis, "c060", SOON).await;
     let asked = Instant::now();
     let guard = b.lock("c060").ttl(ms(5_000)).renew(false).await.unwrap();
     let token = redis.get("c060").await.unwrap();
@@ -65,7 +67,7 @@ async fn c061_every_acquisition_has_128_bits_of_its_own() {
     let log = server.log();
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + ms(500);
     let options = ["tasks=8".into(), "rounds=1250".into(), format!("at={}", start.as_millis())];
-    let holders = ["c061:a:#", "c061:b:#"].map(|key| holder(&server.url(), key, &options));
+    let holders = ["c061:a:#", "c061:b:#"].map(|key| spawn_holder(&server.url(), key, &options));
     for holder in &holders {
         assert!(holder.exited(LIMIT).await.success());
         assert_eq!(holder.lines().iter().filter(|line| *line == "released").count(), 10_000);
@@ -73,7 +75,7 @@ async fn c061_every_acquisition_has_128_bits_of_its_own() {
     log.settle().await;
 
     let entries = log.entries();
-    let locked = |entry: &&Entry| entry.is("SET") && entry.args[1] != FENCE;
+    let locked = |entry: &&Entry| entry.is("SET") && entry.args[1] != FENCE_KEY;
     let parts = entries.iter().filter(locked).map(|set| set.args[2].split_once('-').unwrap());
     let (processes, tokens): (HashSet<&str>, HashSet<u128>) =
         parts.map(|(process, bits)| (process, u128::from_str_radix(bits, 16).unwrap())).unzip();
@@ -94,7 +96,8 @@ async fn f67_tokens_of_many_processes_differ() {
     let (server, _, _) = setup().await;
     let log = server.log();
     let options = [format!("rounds={ROUNDS}")];
-    let holders = (0..PROCESSES).map(|n| holder(&server.url(), &format!("f67:{n}"), &options));
+    let holders =
+        (0..PROCESSES).map(|n| spawn_holder(&server.url(), &format!("f67:{n}"), &options));
     for holder in holders.collect::<Vec<_>>() {
         assert!(holder.exited(SOON * 6).await.success());
     }

@@ -9,9 +9,7 @@ use lock_runtime::{Fence, LockGuard, LockManager};
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::capture::Capture;
-use crate::support::kit::{SOON, alone, ms, setup};
-use crate::support::trace::{AT_ONCE, absent};
+use crate::support::{AT_ONCE, Capture, SOON, in_own_process, ms, setup, wait_until_absent};
 
 /// A store that fails when it has to release.
 #[derive(Debug, Clone, Copy)]
@@ -47,8 +45,10 @@ impl Store for Failing {
 /// A second panic while the first one unwinds would abort the process.
 #[tokio::test]
 async fn f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing() {
-    if !alone("single::panics::f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing")
-        .await
+    if !in_own_process(
+        "single::panics::f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing",
+    )
+    .await
     {
         return;
     }
@@ -75,7 +75,7 @@ thread_local! {
 /// There, a panic would abort the process as well, and much of a thread is gone already.
 #[tokio::test]
 async fn f14_a_guard_may_end_with_its_thread() {
-    if !alone("single::panics::f14_a_guard_may_end_with_its_thread").await {
+    if !in_own_process("single::panics::f14_a_guard_may_end_with_its_thread").await {
         return;
     }
     let capture = Capture::install();
@@ -87,7 +87,7 @@ async fn f14_a_guard_may_end_with_its_thread() {
     sleep(ms(600)).await;
     let ends = thread::spawn(|| KEPT.set(vec![lost, taken, held]));
     ends.join().unwrap();
-    absent(&mut redis, "held", AT_ONCE).await;
+    wait_until_absent(&mut redis, "held", AT_ONCE).await;
     locks.shutdown().await;
-    assert!(capture.of("lost").iter().any(|event| event.message() == "lost"));
+    assert!(capture.with_key("lost").iter().any(|event| event.message() == "lost"));
 }

@@ -11,7 +11,7 @@ use redis::AsyncTypedCommands;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, alone, ms, pttl};
+use crate::support::{SOON, in_own_process, ms, pttl};
 
 /// How often a body has begun.
 static RUNS: AtomicU32 = AtomicU32::new(0);
@@ -55,7 +55,7 @@ async fn is_free(server: &Server) -> bool {
 
 #[tokio::test]
 async fn it_is_busy() {
-    if !alone("single::pay::it_is_busy").await {
+    if !in_own_process("single::pay::it_is_busy").await {
         return;
     }
     let server = start().await;
@@ -75,7 +75,7 @@ async fn it_is_busy() {
 
 #[tokio::test]
 async fn redis_is_down_before_the_body() {
-    if !alone("single::pay::redis_is_down_before_the_body").await {
+    if !in_own_process("single::pay::redis_is_down_before_the_body").await {
         return;
     }
     let mut server = start().await;
@@ -93,7 +93,7 @@ async fn redis_is_down_before_the_body() {
 
 #[tokio::test]
 async fn redis_answers_too_late_before_the_body() {
-    if !alone("single::pay::redis_answers_too_late_before_the_body").await {
+    if !in_own_process("single::pay::redis_answers_too_late_before_the_body").await {
         return;
     }
     let server = start().await;
@@ -109,7 +109,7 @@ async fn redis_answers_too_late_before_the_body() {
 
 #[tokio::test]
 async fn redis_is_down_and_back_during_the_body() {
-    if !alone("single::pay::redis_is_down_and_back_during_the_body").await {
+    if !in_own_process("single::pay::redis_is_down_and_back_during_the_body").await {
         return;
     }
     let mut server = start().await;
@@ -132,7 +132,7 @@ async fn redis_is_down_and_back_during_the_body() {
 
 #[tokio::test]
 async fn redis_is_down_after_the_body() {
-    if !alone("single::pay::redis_is_down_after_the_body").await {
+    if !in_own_process("single::pay::redis_is_down_after_the_body").await {
         return;
     }
     let mut server = start().await;
@@ -151,7 +151,7 @@ async fn redis_is_down_after_the_body() {
 
 #[tokio::test]
 async fn the_lease_is_lost() {
-    if !alone("single::pay::the_lease_is_lost").await {
+    if !in_own_process("single::pay::the_lease_is_lost").await {
         return;
     }
     let mut server = start().await;
@@ -170,7 +170,7 @@ async fn the_lease_is_lost() {
 
 #[tokio::test]
 async fn the_caller_is_gone_while_redis_is_down() {
-    if !alone("single::pay::the_caller_is_gone_while_redis_is_down").await {
+    if !in_own_process("single::pay::the_caller_is_gone_while_redis_is_down").await {
         return;
     }
     let mut server = start().await;
@@ -188,7 +188,7 @@ async fn the_caller_is_gone_while_redis_is_down() {
 
 #[tokio::test]
 async fn redis_forgets_during_the_body() {
-    if !alone("single::pay::redis_forgets_during_the_body").await {
+    if !in_own_process("single::pay::redis_forgets_during_the_body").await {
         return;
     }
     let mut server = Server::start().await;

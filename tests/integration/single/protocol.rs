@@ -1,14 +1,15 @@
 //! Commands, scripts and replies.
 
 use futures_util::future::join_all;
-use harness::{CommandLog, Entry, Server};
+use harness::{CommandLog, Entry, Server, run};
 use lock_runtime::{LockManager, LossCause};
 use redis::AsyncTypedCommands;
 use tracing::Level;
 
-use crate::support::capture::Capture;
-use crate::support::kit::{SOON, alone, clients, ms, run, setup, warm_up};
-use crate::support::trace::{FENCE, is_script, queued};
+use crate::support::{
+    Capture, FENCE_KEY, SOON, clients, in_own_process, is_script, ms, setup, wait_for_waiters,
+    warm_up,
+};
 
 fn is_renewal(entry: &Entry) -> bool {
     entry.is("PEXPIRE") && entry.from_script()
@@ -24,7 +25,7 @@ async fn round(locks: &LockManager, key: &str, log: &CommandLog) {
 
 #[tokio::test]
 async fn c095_forgotten_scripts_are_taught_again() {
-    if !alone("single::protocol::c095_forgotten_scripts_are_taught_again").await {
+    if !in_own_process("single::protocol::c095_forgotten_scripts_are_taught_again").await {
         return;
     }
     let capture = Capture::install();
@@ -39,7 +40,7 @@ async fn c095_forgotten_scripts_are_taught_again() {
     guard.release().await.unwrap();
 
     assert!(!redis.exists("k").await.unwrap());
-    let events = capture.of("k");
+    let events = capture.with_key("k");
     assert!(events.iter().any(|event| event.message() == "released"), "{events:?}");
     let loud: Vec<_> = events.iter().filter(|event| event.level <= Level::WARN).collect();
     assert!(loud.is_empty(), "{loud:?}");
@@ -78,7 +79,7 @@ async fn f49_a_user_needs_no_permission_to_load_scripts() {
     let error = locks.lock("order:1").await.unwrap_err();
     assert!(error.is_busy(), "{error}");
     let waiter = tokio::spawn(locks.lock("order:1").wait(SOON).into_future());
-    queued(&mut redis, "order:1", 1).await;
+    wait_for_waiters(&mut redis, "order:1", 1).await;
     held.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(log.count(|entry| entry.is("SCRIPT") && entry.has("LOAD")), 0);
@@ -115,7 +116,7 @@ async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
             scripts.iter().filter(|s| s.args[2..] == words).count()
         };
         let [waiters, peers] = helpers;
-        let all = [key, waiters, peers, FENCE];
+        let all = [key, waiters, peers, FENCE_KEY];
         assert_eq!(
             with(&all, &[&token, "1000", "", "", "0", "0"]),
             1,
@@ -125,7 +126,7 @@ async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
         assert_eq!(with(&all, &[&token, "", &seen, "0"]), 1, "no release among {scripts:#?}");
     }
     let declared = KEYS.iter().flat_map(|(key, [waiters, peers])| [key, waiters, peers]);
-    let declared: Vec<_> = declared.chain([&FENCE]).collect();
+    let declared: Vec<_> = declared.chain([&FENCE_KEY]).collect();
     let inside = |entry: &Entry| {
         entry.from_script() && !entry.is("TIME") && !declared.iter().any(|key| entry.has(key))
     };

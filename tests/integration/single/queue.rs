@@ -10,9 +10,9 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, occupy, setup};
-use crate::support::trace::{
-    grants_in_order, holder, holds, is_acquire, is_release, keys, queued, waiters,
+use crate::support::{
+    SOON, count_keys, grants_in_order, hold_times, is_acquire, is_release, ms, occupy,
+    queued_tokens, setup, spawn_holder, wait_for_waiters,
 };
 
 /// Waits for the lock `k`, and gives it back at once.
@@ -27,20 +27,20 @@ async fn c091_waiters_of_one_process_are_served_as_they_came() {
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
     let turns: JoinSet<()> = (0..WAITERS).map(|_| turn(locks.clone())).collect();
-    queued(&mut redis, "k", WAITERS).await;
+    wait_for_waiters(&mut redis, "k", WAITERS).await;
     guard.release().await.unwrap();
     turns.join_all().await;
 
     log.settle().await;
     let grants = grants_in_order(&log, "k");
     assert_eq!(grants.len(), 1 + WAITERS);
-    let holds = holds(&log, &grants);
+    let holds = hold_times(&log, &grants);
     assert!(holds[WAITERS / 2] < ms(250), "a waiter is not told at once: {holds:?}");
     // One command to take the lock and one to give it back, however long the wait.
     assert_eq!(log.count(|entry| is_acquire(entry, "k")), 1 + WAITERS);
     assert_eq!(log.count(|entry| is_release(entry, "k")), 1 + WAITERS);
     assert_eq!(log.count(|entry| !entry.from_script() && entry.has("k")), 2 * (1 + WAITERS));
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
@@ -49,8 +49,8 @@ async fn c091_f102_waiters_of_several_processes_are_served_as_they_came() {
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
     let options = ["wait=60000", "tasks=4", "rounds=5"].map(str::to_owned);
-    let others = [(); 3].map(|()| holder(&server.url(), "k", &options));
-    queued(&mut redis, "k", 12).await;
+    let others = [(); 3].map(|()| spawn_holder(&server.url(), "k", &options));
+    wait_for_waiters(&mut redis, "k", 12).await;
     guard.release().await.unwrap();
     for other in &others {
         assert!(other.exited(SOON * 4).await.success());
@@ -60,9 +60,9 @@ async fn c091_f102_waiters_of_several_processes_are_served_as_they_came() {
     log.settle().await;
     let grants = grants_in_order(&log, "k");
     assert_eq!(grants.len(), 61);
-    let holds = holds(&log, &grants);
+    let holds = hold_times(&log, &grants);
     assert!(holds[30] < ms(250), "a waiter is not told at once: {holds:?}");
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn f101_a_crowd_asks_seldom_and_is_woken_one_by_one() {
     let (server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").await.unwrap();
     let turns: JoinSet<()> = (0..CROWD).map(|_| turn(locks.clone())).collect();
-    queued(&mut redis, "k", CROWD).await;
+    wait_for_waiters(&mut redis, "k", CROWD).await;
     let log = server.log();
     sleep(ms(6_000)).await;
     log.settle().await;
@@ -83,7 +83,7 @@ async fn f101_a_crowd_asks_seldom_and_is_woken_one_by_one() {
     log.settle().await;
     let messages = log.count(|entry| entry.is("PUBLISH"));
     assert!((CROWD..CROWD + CROWD / 10).contains(&messages), "{messages} messages");
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 /// The lock is free although somebody waits: an operator has deleted it, and nobody knows yet.
@@ -93,8 +93,8 @@ async fn a_call_that_does_not_wait_gets_no_lock_that_others_wait_for() {
     let mut guard = locks.lock("k").await.unwrap();
     for _ in 0..20 {
         let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-        queued(&mut redis, "k", 1).await;
-        let first = waiters(&mut redis, "k").await.remove(0);
+        wait_for_waiters(&mut redis, "k", 1).await;
+        let first = queued_tokens(&mut redis, "k").await.remove(0);
         redis.del("k").await.unwrap();
         let error = locks.lock("k").await.unwrap_err();
         assert!(error.is_busy() && error.to_string().contains(&first), "{error}");
@@ -103,7 +103,7 @@ async fn a_call_that_does_not_wait_gets_no_lock_that_others_wait_for() {
         guard = next;
     }
     guard.release().await.unwrap();
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn calls_that_do_not_wait_stay_behind_those_who_take_turns() {
     });
     let (turns, ended) = (join_all(turns), AtomicBool::new(false));
     let hurry = async {
-        queued(&mut redis, "k", 4).await;
+        wait_for_waiters(&mut redis, "k", 4).await;
         guard.release().await.unwrap();
         while !ended.load(Ordering::Relaxed) {
             if let Ok(guard) = locks.lock("k").await {
@@ -132,7 +132,7 @@ async fn calls_that_do_not_wait_stay_behind_those_who_take_turns() {
     let hurried = log.count(|entry| is_acquire(entry, "k") && entry.args[9].is_empty());
     assert!(hurried > 100, "{hurried} calls");
     assert!(grants_in_order(&log, "k").len() > 200);
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 /// Takes the lock as other programs do, by asking every 20 ms, and gives it back after 30 ms.
@@ -160,7 +160,7 @@ async fn clients_that_poll_have_turns_although_the_queue_is_never_empty() {
         }
     }));
     let others = async {
-        queued(&mut redis, "k", 4).await;
+        wait_for_waiters(&mut redis, "k", 4).await;
         guard.release().await.unwrap();
         let mut waits = Vec::new();
         for _ in 0..3 {
@@ -187,7 +187,7 @@ async fn the_release_of_a_client_without_messages_is_noticed_soon() {
     for round in 0..5 {
         occupy(&mut redis, "k", ms(60_000)).await;
         let waiting = tokio::spawn(locks.lock("k").wait(SOON * 2).into_future());
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         sleep(ms(110 + 7 * round)).await; // to a moment between two questions
         let released = Instant::now();
         redis.del("k").await.unwrap();
@@ -205,7 +205,7 @@ async fn a_waiter_is_told_when_a_key_that_is_kept_will_be_free() {
     let began = Instant::now();
     let guard = locks.lock("k").min_hold(ms(600)).await.unwrap();
     let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     guard.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     let waited = began.elapsed();
@@ -215,5 +215,5 @@ async fn a_waiter_is_told_when_a_key_that_is_kept_will_be_free() {
     log.settle().await;
     // The holder once, the waiter when it came and when the key was to be free.
     assert_eq!(log.count(|entry| is_acquire(entry, "k")), 3);
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }

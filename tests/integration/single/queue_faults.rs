@@ -4,14 +4,16 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use harness::{Child, Mode, Proxy, Server, eventually};
+use harness::{Child, Mode, Proxy, Server, eventually, run};
 use lock_runtime::{LockError, LockGuard, LockManager, LossCause};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, run, setup};
-use crate::support::trace::{grants_in_order, holder, is_acquire, is_grant, keys, queued, waiters};
+use crate::support::{
+    SOON, count_keys, grants_in_order, is_acquire, is_grant, ms, queued_tokens, setup,
+    spawn_holder, wait_for_waiters,
+};
 
 /// A waiter is given up after three pauses of a third of this.
 const TTL: Duration = ms(3_000);
@@ -20,18 +22,18 @@ type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
 /// Waits for the lock `k` behind all others.
 async fn wait(locks: &LockManager, redis: &mut MultiplexedConnection) -> Waiting {
-    let before = waiters(redis, "k").await.len();
+    let before = queued_tokens(redis, "k").await.len();
     let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(SOON * 2).into_future());
-    queued(redis, "k", before + 1).await;
+    wait_for_waiters(redis, "k", before + 1).await;
     waiting
 }
 
 /// Another process that waits for the lock `k`.
 async fn wait_elsewhere(server: &Server, redis: &mut MultiplexedConnection) -> Child {
-    let before = waiters(redis, "k").await.len();
+    let before = queued_tokens(redis, "k").await.len();
     let options = [format!("ttl={}", TTL.as_millis()), "wait=20000".to_owned()];
-    let other = holder(&server.url(), "k", &options);
-    queued(redis, "k", before + 1).await;
+    let other = spawn_holder(&server.url(), "k", &options);
+    wait_for_waiters(redis, "k", before + 1).await;
     other
 }
 
@@ -52,7 +54,7 @@ async fn a_waiter_that_is_killed_is_passed_over() {
     let next = timeout(SOON, waiting).await.unwrap().unwrap().unwrap();
     assert!(released.elapsed() < ms(800), "{:?}", released.elapsed());
     next.release().await.unwrap();
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
@@ -70,11 +72,11 @@ async fn a_waiter_that_stands_still_is_passed_over_after_three_pauses() {
 
     // It asks again when it may, and is the next one.
     other.resume();
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     assert!(!has_held(&other));
     next.release().await.unwrap();
     other.line_matching("released", SOON).await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 /// It gets the message when its lease is long over.
@@ -84,7 +86,7 @@ async fn a_waiter_that_stood_still_does_not_believe_an_old_message() {
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
     let other = wait_elsewhere(&server, &mut redis).await;
-    let token = waiters(&mut redis, "k").await.remove(0);
+    let token = queued_tokens(&mut redis, "k").await.remove(0);
     let waiting = wait(&locks, &mut redis).await;
     other.pause();
     let released = Instant::now();
@@ -118,8 +120,8 @@ async fn f100_waiters_whose_connections_are_killed_keep_their_places() {
         tokio::spawn(async { request.await.unwrap().release().await.unwrap() })
     });
     let turns = join_all(turns);
-    queued(&mut redis, "k", 6).await;
-    let places = waiters(&mut redis, "k").await;
+    wait_for_waiters(&mut redis, "k", 6).await;
+    let places = queued_tokens(&mut redis, "k").await;
     for _ in 0..3 {
         run(&mut redis, "CLIENT KILL TYPE pubsub").await;
         let asked = |token: &String| log.count(|entry| is_acquire(entry, "k") && entry.has(token));
@@ -128,7 +130,7 @@ async fn f100_waiters_whose_connections_are_killed_keep_their_places() {
             async || places.iter().map(asked).zip(&before).all(|(now, before)| now > *before);
         // Sooner than they would have asked anyway.
         eventually("all have asked again", ms(800), again).await;
-        assert_eq!(waiters(&mut redis, "k").await, places);
+        assert_eq!(queued_tokens(&mut redis, "k").await, places);
     }
 
     let released = Instant::now();
@@ -157,7 +159,7 @@ async fn f100_a_message_that_is_lost_with_its_connection_is_made_up_for() {
     let next = timeout(SOON, waiting).await.expect("it asks again").unwrap().unwrap();
     next.release().await.unwrap();
     log.settle().await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
@@ -181,7 +183,7 @@ async fn a_waiter_whose_network_is_away_is_passed_over_and_comes_back() {
         assert!(!cut_off.is_finished(), "{mode:?}: two hold it, or it has given up");
         next.release().await.unwrap();
         cut_off.await.unwrap().unwrap().release().await.unwrap();
-        eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+        eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
     }))
     .await;
 }
@@ -198,7 +200,7 @@ async fn f40_a_server_that_is_flushed_keeps_nobody_waiting() {
         guard.release().await.unwrap();
     }));
     let flush = async {
-        queued(&mut redis, "k", 8).await;
+        wait_for_waiters(&mut redis, "k", 8).await;
         run(&mut redis, "FLUSHALL SYNC").await;
         timeout(ms(1_000), guard.lost()).await.expect("the holder is told")
     };
@@ -210,7 +212,7 @@ async fn f40_a_server_that_is_flushed_keeps_nobody_waiting() {
     assert!(fences.is_sorted_by(|before, after| before < after), "{fences:?}");
     drop(guard);
     locks.shutdown().await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
@@ -226,13 +228,13 @@ async fn f48_scripts_may_be_forgotten_at_each_step_of_a_wait() {
         let dropped = wait(&locks, &mut redis).await;
         run(&mut redis, "SCRIPT FLUSH").await;
         dropped.abort();
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         run(&mut redis, "SCRIPT FLUSH").await;
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
         run(&mut redis, "SCRIPT FLUSH").await;
         guard.release().await.unwrap();
-        assert_eq!(keys(&mut redis).await, 0);
+        assert_eq!(count_keys(&mut redis).await, 0);
     }
 }
 

@@ -8,8 +8,7 @@ use lock_runtime::LockManager;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, setup};
-use crate::support::trace::{absent, keys, queued};
+use crate::support::{SOON, count_keys, ms, setup, wait_for_waiters, wait_until_absent};
 
 #[tokio::test]
 async fn ten_thousand_waiters_have_their_turns() {
@@ -23,10 +22,10 @@ async fn ten_thousand_waiters_have_their_turns() {
             async { request.await.unwrap().release().await.unwrap() }
         })
         .collect();
-    queued(&mut redis, "k", WAITERS).await;
+    wait_for_waiters(&mut redis, "k", WAITERS).await;
     guard.release().await.unwrap();
     assert_eq!(turns.join_all().await.len(), WAITERS);
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 /// How a waiter gives up.
@@ -86,7 +85,7 @@ async fn races(how: GivesUp) {
     const ROUNDS: u64 = 100;
     let (_server, locks, mut redis) = setup().await;
     drop(locks.lock("k").await.unwrap()); // to be released by the manager's thread: it connects
-    absent(&mut redis, "k", SOON).await;
+    wait_until_absent(&mut redis, "k", SOON).await;
     let races = join_all((0..KEYS).map(async |n| {
         let key = format!("k{n}");
         let mut outcomes = Vec::new();
@@ -105,7 +104,7 @@ async fn races(how: GivesUp) {
     // Not even one second waiter had to wait until it asked again, which it does after a second.
     assert!(idle[idle.len() / 2] < ms(100), "{:?}", idle[idle.len() / 2]);
     assert!(*idle.last().unwrap() < ms(900), "{:?}", idle.last());
-    eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+    eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

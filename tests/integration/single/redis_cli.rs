@@ -7,8 +7,7 @@ use harness::{Child, Server, eventually};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::{SOON, clients, setup};
-use crate::support::trace::holder;
+use crate::support::{SOON, clients, setup, spawn_holder};
 
 /// The commands of the README, each on a line of its own.
 fn commands() -> Vec<&'static str> {
@@ -31,7 +30,7 @@ fn output(command: &str, server: &Server) -> String {
 /// A process that asks for the lock and keeps it.
 fn ask(server: &Server) -> Child {
     let options = ["ttl=30000", "wait=600000", "hold=600000"].map(str::to_owned);
-    holder(&server.url(), "order:42", &options)
+    spawn_holder(&server.url(), "order:42", &options)
 }
 
 /// Who waits, in order, as soon as there are `count` of them.

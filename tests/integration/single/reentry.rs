@@ -9,8 +9,7 @@ use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, setup};
-use crate::support::trace::is_acquire;
+use crate::support::{SOON, is_acquire, ms, setup};
 
 #[redis_lock(key = "order:<id>", ttl = "2s", wait = "500ms", manager = locks)]
 async fn inner(locks: &LockManager, id: u64) -> Result<u64, LockError> {

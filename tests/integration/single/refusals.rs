@@ -3,15 +3,14 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use harness::{Entry, Proxy, Server, eventually};
+use harness::{Entry, Proxy, Server, eventually, run};
 use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, run, setup};
-use crate::support::trace::keys;
+use crate::support::{SOON, count_keys, ms, setup};
 
 /// What becomes of a held lock and of other calls while a server refuses for a while.
 ///
@@ -258,7 +257,7 @@ async fn f50_a_permission_that_a_script_needs_is_named_at_once() {
     let error = locks.lock("k").wait(SOON).await.unwrap_err();
     assert!(start.elapsed() < ms(1_000), "{:?}", start.elapsed());
     assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 /// Scripts are not undone where they fail, so nothing that may fail comes after the lock is set.
@@ -283,7 +282,7 @@ async fn f58_a_script_that_fails_midway_leaves_no_lock() {
         }
         held.release().await.unwrap();
         locks.shutdown().await;
-        eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+        eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
     }
     for command in ["set", "incr", "time", "exists"] {
         assert!(failed.contains(&(command, "free")), "{failed:?}");

@@ -4,16 +4,14 @@ use std::error::Error as _;
 use std::num::ParseIntError;
 use std::time::{Duration, Instant};
 
-use harness::{Mode, Proxy, Server};
+use harness::{Mode, Proxy, Server, run};
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 use tracing::Level;
 
-use crate::support::kit::{SOON, ms, run, setup};
-use crate::support::logged;
-use crate::support::trace::{AT_ONCE, absent, is_release, is_renewal};
+use crate::support::{AT_ONCE, SOON, is_release, is_renewal, logged, ms, setup, wait_until_absent};
 
 /// Whether a warning or an error about `key` was logged that is no loss.
 fn failure_is_logged(key: &str) -> bool {
@@ -113,7 +111,7 @@ async fn c080_the_result_of_the_body_is_kept_when_the_release_is_refused() {
     assert_eq!(work(&locks, &mut redis).await.unwrap(), 7);
     assert!(redis.exists("c080").await.unwrap(), "the release was not refused");
     assert!(failure_is_logged("c080"), "{:#?}", logged::events("c080"));
-    absent(&mut redis, "c080", ms(1_500)).await;
+    wait_until_absent(&mut redis, "c080", ms(1_500)).await;
     log.settle().await;
     assert_eq!(log.count(|entry| is_renewal(entry, "1000")), 0);
     let events = logged::events("c080");
@@ -139,7 +137,7 @@ async fn f09_a_release_without_answer_is_no_loss() {
     let start = Instant::now();
     assert_eq!(work(&locks, &proxy).await.unwrap(), 7);
     assert!(start.elapsed() >= patience, "the answer has arrived");
-    absent(&mut redis, "f09", AT_ONCE).await;
+    wait_until_absent(&mut redis, "f09", AT_ONCE).await;
 
     proxy.to_client(Mode::Pass); // ends the mute connection
     let guard = locks.lock("f09").await.unwrap();
@@ -148,7 +146,7 @@ async fn f09_a_release_without_answer_is_no_loss() {
     assert!(matches!(released, Err(LockError::Unavailable { .. })), "{released:?}");
 
     locks.shutdown().await;
-    assert!(!logged::reports_loss("f09"));
+    assert!(!logged::logs_loss("f09"));
     log.settle().await;
     assert!(log.count(|entry| is_release(entry, "f09")) >= 4, "nobody asked again");
 }

@@ -14,9 +14,9 @@ use tokio::sync::Barrier;
 use tokio::time::{sleep, timeout};
 use tracing::Level;
 
-use crate::support::kit::{SOON, ms, setup, warm_up};
-use crate::support::logged;
-use crate::support::trace::{AT_ONCE, absent, is_renewal, keys, tokens};
+use crate::support::{
+    AT_ONCE, SOON, count_keys, is_renewal, logged, ms, setup, tokens, wait_until_absent, warm_up,
+};
 
 #[tokio::test]
 async fn c067_f104_a_failed_renewal_is_tried_again() {
@@ -81,7 +81,7 @@ async fn c068_nothing_goes_on_after_the_end() {
     assert!(aborted.await.unwrap_err().is_cancelled());
 
     for end in ends {
-        absent(&mut redis, &format!("c068:{end}"), AT_ONCE).await;
+        wait_until_absent(&mut redis, &format!("c068:{end}"), AT_ONCE).await;
     }
     eventually("the tasks have ended", AT_ONCE, async || tasks() == start).await;
     log.settle().await;
@@ -127,7 +127,7 @@ async fn c069_no_renewal_comes_after_its_release() {
     assert_eq!(released.len(), 1_000);
     assert!(renewed >= 100, "{renewed} of 1,000 were renewed");
     for id in 0..1_000 {
-        assert!(!logged::reports_loss(&format!("c069:{id}")));
+        assert!(!logged::logs_loss(&format!("c069:{id}")));
     }
 }
 
@@ -201,9 +201,9 @@ async fn f33_a_renewal_in_flight_is_no_loss() {
         end.unwrap();
     }
     locks.shutdown().await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
     for id in 0..16 {
-        assert!(!logged::reports_loss(&format!("f33:{id}")));
+        assert!(!logged::logs_loss(&format!("f33:{id}")));
     }
 }
 

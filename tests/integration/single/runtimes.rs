@@ -10,7 +10,7 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, clients, ms, pttl};
+use crate::support::{SOON, clients, ms, pttl};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()

@@ -7,8 +7,7 @@ use harness::{Mode, Proxy, Server, eventually};
 use lock_runtime::{LockError, LockGuard, LockManager};
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, ms, warm_up};
-use crate::support::trace::{AT_ONCE, absent, tokens};
+use crate::support::{AT_ONCE, SOON, ms, tokens, wait_until_absent, warm_up};
 
 /// The next renewal is planned from the instant before the last one was sent, not from its answer.
 #[tokio::test]
@@ -85,7 +84,7 @@ async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
         assert!(took < limit + ms(3_000), "{took:?}");
         assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
         assert!(error.to_string().contains("the lease of 400ms had run out"), "{error}");
-        absent(&mut redis, "f31", AT_ONCE).await;
+        wait_until_absent(&mut redis, "f31", AT_ONCE).await;
     }
     assert!(tokens(&log, "f31").len() >= 3, "each attempt has a token of its own");
 

@@ -4,14 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _};
-use harness::{Mode, Proxy, Server};
+use harness::{Mode, Proxy, Server, run};
 use lock_runtime::LockManager;
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
 use super::growth::{assert_no_growth, pay_many, size};
-use crate::support::kit::{clients, ms, process_status, run, setup};
-use crate::support::trace::keys;
+use crate::support::{clients, count_keys, ms, process_status, setup};
 
 const KEYS: u64 = 1_000;
 const TASKS: u64 = 200;
@@ -49,7 +48,7 @@ async fn c104_a_million_keys_leave_nothing() {
     pay_many(&locks, 50_000..1_050_000).await;
     println!("{before:?}, then {:?}", size());
     assert_no_growth(before, 1_000).await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,5 +101,5 @@ async fn nothing_grows_in_ten_minutes_of_faults() {
     assert_no_growth(size_before, kilobytes).await;
     assert!(clients(&mut redis).await.len() <= connections, "connections are left");
     sleep(TTL).await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }

@@ -8,8 +8,7 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, setup, warm_up};
-use crate::support::trace::{holder, is_renewal};
+use crate::support::{SOON, is_renewal, ms, setup, spawn_holder, warm_up};
 
 const F19: &str = "single::standstill::f19_a_body_that_stood_still_does_not_go_on";
 
@@ -62,7 +61,7 @@ async fn f29_a_pause_is_followed_by_few_renewals() {
     warm_up(&locks).await;
     let start = |key, ttl: u64| {
         let options = [format!("ttl={ttl}"), "hold=60000".to_owned(), format!("tasks={TASKS}")];
-        holder(&server.url(), key, &options)
+        spawn_holder(&server.url(), key, &options)
     };
     let [slow, quick] = [start("slow:#", 8_000), start("quick:#", 1_000)];
     for holder in [&slow, &quick] {

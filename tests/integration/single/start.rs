@@ -1,14 +1,13 @@
 //! What a manager finds out about its server when it connects.
 
-use harness::Server;
+use harness::{Server, run};
 use lock_runtime::LockManager;
 
-use crate::support::capture::Capture;
-use crate::support::kit::{alone, run, setup};
+use crate::support::{Capture, in_own_process, setup};
 
 #[tokio::test]
 async fn f41_a_server_that_may_evict_locks_is_named() {
-    if !alone("single::start::f41_a_server_that_may_evict_locks_is_named").await {
+    if !in_own_process("single::start::f41_a_server_that_may_evict_locks_is_named").await {
         return;
     }
     let capture = Capture::install();
@@ -22,9 +21,9 @@ async fn f41_a_server_that_may_evict_locks_is_named() {
     for (memory, policy, named) in settings {
         run(&mut redis, &format!("CONFIG SET maxmemory {memory}")).await;
         run(&mut redis, &format!("CONFIG SET maxmemory-policy {policy}")).await;
-        let before = capture.saying("evict").len();
+        let before = capture.containing("evict").len();
         LockManager::connect(server.url()).await.unwrap();
-        let events = capture.saying("evict").split_off(before);
+        let events = capture.containing("evict").split_off(before);
         let policies: Vec<_> = events.iter().map(|event| &*event.fields["policy"]).collect();
         assert_eq!(policies, if named { vec![policy] } else { vec![] }, "{memory} {policy}");
     }

@@ -10,8 +10,7 @@ use lock_runtime::{Fence, LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, ms, warm_up};
-use crate::support::trace::keys;
+use crate::support::{SOON, count_keys, ms, warm_up};
 
 /// Held by somebody else, whose name is the number.
 const BUSY: u64 = 8;
@@ -44,7 +43,7 @@ async fn f17_no_answer_goes_to_another_call() {
 
     let answered = answered.into_inner();
     assert!((50..1_500).contains(&answered), "{answered} of 1,600 calls were not dropped");
-    eventually("what was taken is free", SOON, async || keys(&mut redis).await == 8).await;
+    eventually("what was taken is free", SOON, async || count_keys(&mut redis).await == 8).await;
     for n in 0..BUSY {
         assert_eq!(redis.get(format!("busy:{n}")).await.unwrap(), Some(n.to_string()));
     }

@@ -2,14 +2,16 @@
 
 use std::time::Instant;
 
-use harness::{Server, eventually};
+use harness::{Server, eventually, run};
 use lock_runtime::{LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
-use crate::support::kit::{SOON, ms, pttl, run, setup};
-use crate::support::trace::{FENCE, absent, grants_in_order, keys, queued};
+use crate::support::{
+    FENCE_KEY, SOON, count_keys, grants_in_order, ms, pttl, setup, wait_for_waiters,
+    wait_until_absent,
+};
 
 const WAITERS: &str = "{k}:waiters";
 const PEERS: &str = "{k}:peers";
@@ -57,10 +59,10 @@ async fn f60_a_queue_that_is_none_is_an_error_for_those_who_wait_only() {
             assert!(!redis.exists("k").await.unwrap());
         }
         drop(locks.lock("k").await.unwrap());
-        absent(&mut redis, "k", SOON).await;
+        wait_until_absent(&mut redis, "k", SOON).await;
         assert_eq!(content(&mut redis, key).await, before);
         redis.del(key).await.unwrap();
-        assert_eq!(keys(&mut redis).await, 0);
+        assert_eq!(count_keys(&mut redis).await, 0);
     }
 }
 
@@ -70,7 +72,7 @@ async fn f60_a_queue_that_is_replaced_keeps_no_lock_taken() {
     for (key, command, name) in FOREIGN {
         let guard = locks.lock("k").await.unwrap();
         let waiting = tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         redis.del(key).await.unwrap();
         run(&mut redis, command).await;
         let before = content(&mut redis, key).await;
@@ -81,7 +83,7 @@ async fn f60_a_queue_that_is_replaced_keeps_no_lock_taken() {
             Ok(guard) => guard.release().await.unwrap(),
             Err(error) => assert!(explains(&error, &server, name), "{error}"),
         }
-        absent(&mut redis, "k", SOON).await;
+        wait_until_absent(&mut redis, "k", SOON).await;
         assert_eq!(content(&mut redis, key).await, before);
         run(&mut redis, "DEL {k}:waiters {k}:peers").await;
     }
@@ -98,22 +100,22 @@ async fn f59_a_counter_that_is_none_is_an_error_and_stays() {
     for command in foreign {
         let guard = locks.lock("k").await.unwrap();
         let waiting = tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
-        queued(&mut redis, "k", 1).await;
-        redis.del(FENCE).await.unwrap();
+        wait_for_waiters(&mut redis, "k", 1).await;
+        redis.del(FENCE_KEY).await.unwrap();
         run(&mut redis, command).await;
-        let before = content(&mut redis, FENCE).await;
+        let before = content(&mut redis, FENCE_KEY).await;
 
         guard.release().await.unwrap();
         assert!(!redis.exists("k").await.unwrap());
         for error in [waiting.await.unwrap().unwrap_err(), refused(&locks).await] {
-            assert!(explains(&error, &server, FENCE), "{error}");
+            assert!(explains(&error, &server, FENCE_KEY), "{error}");
         }
         let error = locks.lock("k").await.unwrap_err();
-        assert!(explains(&error, &server, FENCE), "{error}");
+        assert!(explains(&error, &server, FENCE_KEY), "{error}");
         assert!(!redis.exists("k").await.unwrap());
-        assert_eq!(content(&mut redis, FENCE).await, before);
+        assert_eq!(content(&mut redis, FENCE_KEY).await, before);
 
-        redis.del(FENCE).await.unwrap();
+        redis.del(FENCE_KEY).await.unwrap();
         locks.lock("k").await.unwrap().release().await.unwrap();
     }
 }
@@ -128,13 +130,13 @@ async fn waiters_that_were_seen_in_the_future_hold_nobody_up() {
         redis.zadd(WAITERS, NOBODY, 0).await.unwrap();
         redis.hset(PEERS, NOBODY, format!("9999999999999 600 {inbox}")).await.unwrap();
         let waiting = tokio::spawn(locks.lock("k").ttl(ms(3_000)).wait(SOON).into_future());
-        queued(&mut redis, "k", 2).await;
+        wait_for_waiters(&mut redis, "k", 2).await;
         let released = Instant::now();
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
         assert!(released.elapsed() < limit, "{inbox}: {:?}", released.elapsed());
         guard.release().await.unwrap();
-        absent(&mut redis, PEERS, SOON).await;
+        wait_until_absent(&mut redis, PEERS, SOON).await;
     }
 }
 
@@ -143,14 +145,14 @@ async fn waiters_that_were_seen_in_the_future_hold_nobody_up() {
 async fn waiters_are_served_as_they_came_whatever_the_clock_shows() {
     let (server, locks, mut redis) = setup().await;
     let (log, guard) = (server.log(), locks.lock("k").await.unwrap());
-    redis.set(FENCE, guard.fence().get() + 3_600_000_000).await.unwrap();
+    redis.set(FENCE_KEY, guard.fence().get() + 3_600_000_000).await.unwrap();
     let turns: JoinSet<()> = (0..8)
         .map(|_| {
             let request = locks.lock("k").wait(SOON);
             async { request.await.unwrap().release().await.unwrap() }
         })
         .collect();
-    queued(&mut redis, "k", 8).await;
+    wait_for_waiters(&mut redis, "k", 8).await;
     guard.release().await.unwrap();
     turns.join_all().await;
     log.settle().await;
@@ -166,7 +168,7 @@ async fn waiters_that_seem_to_be_dead_join_the_queue_again() {
         let request = locks.lock("k").ttl(ms(600)).wait(SOON);
         tokio::spawn(async { request.await.unwrap().release().await.unwrap() })
     });
-    queued(&mut redis, "k", 5).await;
+    wait_for_waiters(&mut redis, "k", 5).await;
     for (token, _) in redis.hgetall(PEERS).await.unwrap() {
         redis.hset(PEERS, token, "1 600 lock-runtime:nobody:0").await.unwrap();
     }
@@ -185,7 +187,7 @@ async fn turns_in_the_future_hold_nobody_up() {
     for name in ["turn", "since", "others"] {
         let guard = locks.lock("k").await.unwrap();
         let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         redis.hset(PEERS, name, "9999999999999").await.unwrap();
         let released = Instant::now();
         guard.release().await.unwrap();
@@ -193,7 +195,7 @@ async fn turns_in_the_future_hold_nobody_up() {
         assert!(released.elapsed() < ms(800), "{name}: {:?}", released.elapsed());
 
         let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         redis.hset(PEERS, name, "9999999999999").await.unwrap();
         redis.del("k").await.unwrap();
         assert!(locks.lock("k").await.unwrap_err().is_busy());

@@ -12,8 +12,7 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use crate::support::kit::{SOON, ms, setup};
-use crate::support::trace::{AT_ONCE, absent, keys, queued};
+use crate::support::{AT_ONCE, SOON, count_keys, ms, setup, wait_for_waiters, wait_until_absent};
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -139,7 +138,7 @@ async fn sweep(kind: Kind, how: End) {
             None => ended.await,
             Some(release) => tokio::join!(ended, when_queued(&mut redis, &key, release)).0,
         };
-        absent(&mut redis, &key, AT_ONCE).await;
+        wait_until_absent(&mut redis, &key, AT_ONCE).await;
         if done {
             break;
         }
@@ -149,13 +148,13 @@ async fn sweep(kind: Kind, how: End) {
     println!("{kind:?}, {how:?}: {polls} polls");
     assert!(polls > 0, "nothing was ended");
     locks.shutdown().await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
     assert!(Handle::current().metrics().num_alive_tasks() <= tasks + 1, "tasks are left");
 }
 
 /// Releases as soon as somebody waits, or it is clear that nobody will.
 async fn when_queued(redis: &mut MultiplexedConnection, key: &str, release: Work) {
-    let _ = tokio::time::timeout(ms(100), queued(redis, key, 1)).await;
+    let _ = tokio::time::timeout(ms(100), wait_for_waiters(redis, key, 1)).await;
     release.await;
 }
 

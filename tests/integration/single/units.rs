@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::{CommandLog, Entry};
 use lock_runtime::{LockError, LockManager, redis_lock};
 
-use crate::support::kit::{SOON, setup};
+use crate::support::{SOON, setup};
 
 /// Locks a key with a ttl as written and, if asked to, until it has been renewed.
 ///

@@ -1,11 +1,11 @@
 //! Ways to name a server.
 
 use futures_util::future::join_all;
-use harness::{Entry, Server, eventually};
+use harness::{Entry, Server, eventually, run};
 use lock_runtime::{LockError, LockManager};
 use redis::{AsyncTypedCommands, Client};
 
-use crate::support::kit::{SOON, ms, run};
+use crate::support::{SOON, ms};
 
 /// Takes a lock, finds it and its renewal in the database `db`, and gives it back.
 async fn locks_in(locks: &LockManager, server: &Server, key: &str, db: u32) {

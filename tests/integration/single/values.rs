@@ -5,8 +5,7 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::setup;
-use crate::support::trace::is_acquire;
+use crate::support::{is_acquire, setup};
 
 #[redis_lock(key = "number:<id>", ttl = "5s", manager = locks)]
 async fn of_number(

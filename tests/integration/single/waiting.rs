@@ -7,8 +7,10 @@ use harness::{Child, Server, eventually};
 use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands;
 
-use crate::support::kit::{SOON, alone, clients, ms, occupy, pttl, setup};
-use crate::support::trace::{is_acquire, is_grant, is_release, keys};
+use crate::support::{
+    SOON, clients, count_keys, in_own_process, is_acquire, is_grant, is_release, ms, occupy, pttl,
+    setup,
+};
 
 #[tokio::test]
 async fn c086_the_limit_cuts_the_last_pause_short() {
@@ -89,7 +91,7 @@ async fn c088_a_lease_begins_when_the_wait_has_ended() {
 
 #[tokio::test]
 async fn c089_a_waiter_costs_little() {
-    if !alone("single::waiting::c089_a_waiter_costs_little").await {
+    if !in_own_process("single::waiting::c089_a_waiter_costs_little").await {
         return;
     }
     let (server, locks, mut redis) = setup().await;
@@ -150,7 +152,7 @@ async fn c090_waits_leave_nothing_behind() {
         redis::cmd("PUBSUB").arg("CHANNELS").arg("*").query_async(&mut redis).await.unwrap();
     assert_eq!(channels.len(), 1, "that of the connection: {channels:?}");
     eventually("there are no more than before", SOON, async || connections().await == 2).await;
-    assert_eq!(keys(&mut redis).await, WAITS / 2, "the held keys only");
+    assert_eq!(count_keys(&mut redis).await, WAITS / 2, "the held keys only");
 }
 
 const C091: &str = "single::waiting::c091_every_waiter_has_its_turns";

@@ -1,10 +1,9 @@
 //! Users that may do no more than the guide says, and their passwords.
 
-use harness::{Cluster, Sentinels, Server, redlock_url};
+use harness::{Cluster, Sentinels, Server, redlock_url, run};
 use lock_runtime::{Builder, LockManager, LossCause};
 
-use crate::support::group::durable;
-use crate::support::kit::{SOON, ms, run};
+use crate::support::{SOON, durable, ms};
 
 /// What the guide allows, in the line after `what`.
 fn permissions(what: &str) -> String {

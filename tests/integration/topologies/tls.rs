@@ -2,14 +2,12 @@
 
 use std::env;
 
-use harness::{Certificates, Child, Cluster, Sentinels, Server, eventually, redlock_url};
+use harness::{Certificates, Child, Cluster, Sentinels, Server, eventually, redlock_url, run};
 use lock_runtime::{Builder, LockError, LockManager};
 use redis::{AsyncTypedCommands, Client, TlsCertificates};
 use tokio::net::TcpListener;
 
-use crate::support::group::durable;
-use crate::support::kit::{SOON, ms, renewed, run};
-use crate::support::trace::queued;
+use crate::support::{SOON, durable, ms, wait_for_waiters, wait_until_renewed};
 
 /// A server that asks its clients for a password, not for a certificate.
 async fn secure(certificates: &Certificates) -> Server {
@@ -178,9 +176,9 @@ async fn f55_a_server_may_change_its_certificate() {
         let set = redis::cmd("CONFIG").arg(&["SET", file, &path]).exec_async(&mut redis).await;
         set.unwrap();
     }
-    renewed(&mut redis, "k", 2_600).await;
+    wait_until_renewed(&mut redis, "k", 2_600).await;
     run(&mut redis, "CLIENT KILL TYPE normal").await;
-    renewed(&mut redis, "k", 2_600).await;
+    wait_until_renewed(&mut redis, "k", 2_600).await;
     guard.release().await.unwrap();
 }
 
@@ -207,7 +205,7 @@ async fn hands_over(
     let guard = locks.lock("k").ttl(SOON).wait(SOON).await.unwrap();
     let waiter = tokio::spawn(locks.lock("k").ttl(SOON).wait(SOON).into_future());
     if let Some(server) = queue {
-        queued(&mut server.connection().await, "k", 1).await;
+        wait_for_waiters(&mut server.connection().await, "k", 1).await;
     }
     guard.release().await.unwrap();
     let guard = waiter.await.unwrap().unwrap();
@@ -224,7 +222,7 @@ async fn sentinels_and_their_servers_with_certificates() {
     let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
     sentinels.master().await.wait_for_replicas(2).await;
     sentinels.fail_over().await;
-    renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
+    wait_until_renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
     guard.release().await.unwrap();
 }
 
