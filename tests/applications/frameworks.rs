@@ -206,7 +206,7 @@ async fn a_failure_of_the_body_is_kept_when_the_lock_is_lost() {
 /// What a web server does: the future of the handler is dropped when its client disconnects.
 #[tokio::test]
 async fn c081_a_client_that_disconnects_frees_the_lock() {
-    #[redis_lock(key = "c081", ttl = "30s", manager = locks)]
+    #[redis_lock(key = "disconnected-client", ttl = "30s", manager = locks)]
     async fn handle(State(locks): State<LockManager>) -> Result<(), LockError> {
         sleep(ms(10_000)).await;
         Ok(())
@@ -220,7 +220,7 @@ async fn c081_a_client_that_disconnects_frees_the_lock() {
     let mut client = TcpStream::connect(addr).await.unwrap();
     client.write_all(b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n").await.unwrap();
     sleep(ms(300)).await;
-    assert!(redis.exists("c081").await.unwrap());
+    assert!(redis.exists("disconnected-client").await.unwrap());
     drop(client);
-    absent(&mut redis, "c081", Duration::from_secs(1)).await;
+    absent(&mut redis, "disconnected-client", Duration::from_secs(1)).await;
 }

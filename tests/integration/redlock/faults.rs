@@ -1,4 +1,4 @@
-//! Servers that are away.
+//! Servers that are unreachable.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const TIMEOUT: Duration = ms(500);
 const TTL: Duration = ms(2_000);
 
 #[tokio::test]
-async fn two_of_five_servers_may_be_away() {
+async fn works_without_two_of_five_servers() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
     group.wait_until_empty(SOON).await;
@@ -36,7 +36,7 @@ async fn two_of_five_servers_may_be_away() {
 }
 
 #[tokio::test]
-async fn without_a_majority_there_is_an_error_that_names_the_servers() {
+async fn names_the_servers_when_a_majority_is_missing() {
     let group = Group::start(5).await;
     let builder = LockManager::builder().timeout(TIMEOUT);
     let locks = builder.clone().connect(group.url()).await.unwrap();
@@ -60,7 +60,7 @@ async fn without_a_majority_there_is_an_error_that_names_the_servers() {
 }
 
 #[tokio::test]
-async fn votes_for_a_lock_that_was_not_granted_are_given_back() {
+async fn releases_the_votes_of_a_lost_round() {
     let mut group = Group::start(5).await;
     let locks = LockManager::builder().timeout(TIMEOUT).connect(group.url()).await.unwrap();
     warm_up(&locks).await;
@@ -75,7 +75,7 @@ async fn votes_for_a_lock_that_was_not_granted_are_given_back() {
 }
 
 #[tokio::test]
-async fn connections_that_were_killed_are_replaced_without_an_error() {
+async fn replaces_killed_connections_without_an_error() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let long = locks.lock("long").ttl(TTL).wait(SOON).await.unwrap();
@@ -94,7 +94,7 @@ async fn connections_that_were_killed_are_replaced_without_an_error() {
 }
 
 #[tokio::test]
-async fn f88_a_server_that_does_not_answer_makes_nothing_slow() {
+async fn f88_stays_fast_with_a_silent_server() {
     let group = Group::start(5).await;
     let (locks, other) =
         (group.connect_through_proxies().await, group.connect_through_proxies().await);
@@ -121,14 +121,14 @@ async fn f88_a_server_that_does_not_answer_makes_nothing_slow() {
     released.push(began.elapsed());
     for mut times in [acquired, released] {
         times.sort_unstable();
-        // Whoever waits for the server does so for a second, each time.
+        // A call that waits for the server would take a second.
         assert!(times[times.len() / 2] < ms(100), "{times:?}");
         assert!(times[times.len() * 9 / 10] < ms(500), "{times:?}");
     }
 }
 
 #[tokio::test]
-async fn f89_a_lease_that_nobody_can_renew_ends_at_its_deadline() {
+async fn f89_ends_a_lease_without_majority_at_its_deadline() {
     let group = Group::start(5).await;
     let locks = group.connect().await;
     let guard = locks.lock("k").ttl(TTL).await.unwrap();
@@ -145,5 +145,5 @@ async fn f89_a_lease_that_nobody_can_renew_ends_at_its_deadline() {
     }
     drop(guard);
     let free = async || locks.lock("k").ttl(TTL).await.is_ok();
-    eventually("it can be had again", SOON, free).await;
+    eventually("the lock is available again", SOON, free).await;
 }

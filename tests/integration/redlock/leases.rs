@@ -1,4 +1,4 @@
-//! Leases that some of the servers forget.
+//! Leases that some servers lose.
 
 use futures_util::future::join_all;
 use lock_runtime::LossCause;
@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use crate::support::{Group, SOON, ms};
 
 #[tokio::test]
-async fn f89_a_lease_is_lost_when_a_majority_has_forgotten_it() {
+async fn f89_loses_a_lease_that_a_majority_has_lost() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
     let guard = locks.lock("f89").ttl(ms(3_000)).await.unwrap();
@@ -17,13 +17,14 @@ async fn f89_a_lease_is_lost_when_a_majority_has_forgotten_it() {
         join_all(group.redis[..3].iter_mut().map(async |redis| redis.pexpire("f89", 1).await)).await
     });
     work.await.unwrap();
-    let cause = timeout(ms(2_700), guard.lost()).await.expect("sooner than the lease ends");
+    let cause =
+        timeout(ms(2_700), guard.lost()).await.expect("the loss is reported before the lease ends");
     assert_eq!(cause, LossCause::Taken);
     group.wait_until_empty(SOON).await;
 }
 
 #[tokio::test]
-async fn f89_a_lease_is_kept_while_a_majority_remembers_it() {
+async fn f89_keeps_a_lease_that_a_majority_has() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
     let guard = locks.lock("f89").ttl(ms(1_000)).await.unwrap();

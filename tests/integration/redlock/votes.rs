@@ -1,4 +1,4 @@
-//! Who gets the votes, and what becomes of those that nobody needs.
+//! Votes, and the release of unused ones.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::support::{AT_ONCE, FENCE_KEY, Group, SOON, ms, occupy, pttl, wait_until_absent};
 
 #[tokio::test]
-async fn the_key_has_the_same_token_on_all_servers_and_expires() {
+async fn sets_one_token_with_expiry_on_all_servers() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
     let guard = locks.lock("k").ttl(ms(5_000)).await.unwrap();
@@ -30,7 +30,7 @@ async fn the_key_has_the_same_token_on_all_servers_and_expires() {
 }
 
 #[tokio::test]
-async fn another_program_excludes_us_by_a_majority_only() {
+async fn is_busy_when_another_program_has_a_majority() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
     for redis in &mut group.redis[..2] {
@@ -42,7 +42,7 @@ async fn another_program_excludes_us_by_a_majority_only() {
 
     occupy(&mut group.redis[4], "k", SOON * 12).await;
     let LockError::Busy { holder, retry_after, .. } = locks.lock("k").await.unwrap_err() else {
-        panic!("it is busy");
+        panic!("the lock is not busy");
     };
     assert_eq!(holder.as_deref(), Some("another program"));
     assert!(retry_after.is_some_and(|after| after > SOON * 11), "{retry_after:?}");
@@ -50,7 +50,7 @@ async fn another_program_excludes_us_by_a_majority_only() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_lock_on_a_majority_is_an_error() {
+async fn reports_a_foreign_key_on_a_majority() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     group.redis[0].lpush("k", "x").await.unwrap();
@@ -63,7 +63,7 @@ async fn a_key_that_is_no_lock_on_a_majority_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_vote_of_a_late_server_is_given_back_with_the_lock() {
+async fn releases_the_late_vote_of_a_granted_lock() {
     let mut group = Group::start(3).await;
     let locks = group.connect_through_proxies().await;
     group.proxies[0].to_server(Mode::Hold);
@@ -77,7 +77,7 @@ async fn the_vote_of_a_late_server_is_given_back_with_the_lock() {
 }
 
 #[tokio::test]
-async fn the_vote_of_a_late_server_is_given_back_when_the_round_is_lost() {
+async fn releases_the_late_vote_of_a_lost_round() {
     let mut group = Group::start(3).await;
     let locks = group.connect_through_proxies().await;
     for redis in &mut group.redis[1..] {
@@ -92,7 +92,7 @@ async fn the_vote_of_a_late_server_is_given_back_when_the_round_is_lost() {
 }
 
 #[tokio::test]
-async fn a_vote_that_is_lost_before_it_is_confirmed_does_not_count() {
+async fn ignores_a_vote_lost_before_its_confirmation() {
     let mut group = Group::start(3).await;
     let locks = group.connect_through_proxies().await;
     group.servers[2].kill();
@@ -112,7 +112,7 @@ async fn a_vote_that_is_lost_before_it_is_confirmed_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_majority_remembers_the_fence_of_each_grant() {
+async fn stores_each_fence_on_a_majority() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     group.redis[0].set(FENCE_KEY, 1_u64 << 52).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_majority_remembers_the_fence_of_each_grant() {
 }
 
 #[tokio::test]
-async fn a_vote_whose_answer_is_lost_is_given_back_at_once() {
+async fn releases_a_vote_without_a_reply_at_once() {
     let mut group = Group::start(3).await;
     let locks = group.connect_through_proxies().await;
     for redis in &mut group.redis[1..] {
@@ -141,11 +141,11 @@ async fn a_vote_whose_answer_is_lost_is_given_back_at_once() {
     let began = Instant::now();
     assert!(locks.lock("lost").ttl(SOON * 6).await.unwrap_err().is_busy());
     log.wait_for(|entry| entry.is("DEL") && entry.has("lost"), SOON).await;
-    assert!(began.elapsed() < ms(900), "an answer has a second: {:?}", began.elapsed());
+    assert!(began.elapsed() < ms(900), "replies time out after a second: {:?}", began.elapsed());
 }
 
 #[tokio::test]
-async fn callers_that_go_away_leave_nothing_on_any_server() {
+async fn leaves_nothing_of_dropped_calls() {
     let mut group = Group::start(5).await;
     let locks = group.connect_through_proxies().await;
     for proxy in &group.proxies[3..] {
@@ -167,7 +167,7 @@ async fn callers_that_go_away_leave_nothing_on_any_server() {
 }
 
 #[tokio::test]
-async fn an_acquire_that_is_dropped_at_any_poll_leaves_nothing() {
+async fn leaves_nothing_of_an_acquire_dropped_at_any_poll() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     for polls in 0..40 {
@@ -184,7 +184,7 @@ async fn an_acquire_that_is_dropped_at_any_poll_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn fences_grow_whichever_servers_vote() {
+async fn grows_fences_whichever_servers_vote() {
     let mut group = Group::start(5).await;
     let (a, b) = (group.connect().await, group.connect().await);
     let mut last = None;
@@ -202,7 +202,7 @@ async fn fences_grow_whichever_servers_vote() {
 }
 
 #[tokio::test]
-async fn min_hold_keeps_the_key_on_all_servers() {
+async fn keeps_the_key_for_min_hold_on_all_servers() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let guard = locks.lock("k").ttl(SOON).min_hold(ms(3_000)).await.unwrap();

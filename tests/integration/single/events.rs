@@ -1,4 +1,4 @@
-//! The tracing events of a lock's life. Each test listens in a process of its own.
+//! The tracing events of a lock's life. Each test records them in a process of its own.
 
 use harness::{Mode, Proxy, Server};
 use lock_runtime::{LockError, LockManager, redis_lock};
@@ -14,7 +14,7 @@ async fn pay(locks: &LockManager, id: u64, takes: u64) -> Result<(), LockError> 
     Ok(())
 }
 
-/// Waits for the event `message` about `key`, which says what every event does.
+/// Waits for the event `message` with `key`, and checks the fields that every event has.
 async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
     let find = || capture.with_key(key).into_iter().find(|event| event.message() == message);
     let event = timeout(SOON, async {
@@ -34,8 +34,8 @@ async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
 }
 
 #[tokio::test]
-async fn acquired_renewed_and_released() {
-    if !in_own_process("single::events::acquired_renewed_and_released").await {
+async fn logs_acquire_renewal_and_release() {
+    if !in_own_process("single::events::logs_acquire_renewal_and_release").await {
         return;
     }
     let capture = Capture::install();
@@ -53,22 +53,22 @@ async fn acquired_renewed_and_released() {
 }
 
 #[tokio::test]
-async fn busy() {
-    if !in_own_process("single::events::busy").await {
+async fn logs_a_busy_lock() {
+    if !in_own_process("single::events::logs_a_busy_lock").await {
         return;
     }
     let capture = Capture::install();
     let (_server, locks, mut redis) = setup().await;
     occupy(&mut redis, "order:1", ms(60_000)).await;
     pay(&locks, 1, 0).await.unwrap_err();
-    let event = expect(&capture, "order:1", "busy").await;
+    let event = expect(&capture, "order:1", "logs_a_busy_lock").await;
     assert!(event.fields["holder"].contains("another program"), "{event:?}");
-    assert!(capture.with_key("order:1").iter().all(|event| event.message() == "busy"));
+    assert!(capture.with_key("order:1").iter().all(|event| event.message() == "logs_a_busy_lock"));
 }
 
 #[tokio::test]
-async fn how_long_it_waited() {
-    if !in_own_process("single::events::how_long_it_waited").await {
+async fn logs_the_time_of_a_wait() {
+    if !in_own_process("single::events::logs_the_time_of_a_wait").await {
         return;
     }
     let capture = Capture::install();
@@ -83,8 +83,8 @@ async fn how_long_it_waited() {
 }
 
 #[tokio::test]
-async fn lost() {
-    if !in_own_process("single::events::lost").await {
+async fn logs_a_loss() {
+    if !in_own_process("single::events::logs_a_loss").await {
         return;
     }
     let capture = Capture::install();
@@ -94,16 +94,17 @@ async fn lost() {
         redis.del("order:1").await.unwrap();
     });
     assert!(outcome.unwrap_err().is_lost());
-    let event = expect(&capture, "order:1", "lost").await;
+    let event = expect(&capture, "order:1", "logs_a_loss").await;
     assert_eq!(event.level, Level::WARN);
     assert!(event.fields.contains_key("cause"), "{event:?}");
-    let lost = capture.with_key("order:1").iter().filter(|event| event.message() == "lost").count();
-    assert_eq!(lost, 1, "{:#?}", capture.with_key("order:1"));
+    let logs_a_loss =
+        capture.with_key("order:1").iter().filter(|event| event.message() == "logs_a_loss").count();
+    assert_eq!(logs_a_loss, 1, "{:#?}", capture.with_key("order:1"));
 }
 
 #[tokio::test]
-async fn released_in_the_background() {
-    if !in_own_process("single::events::released_in_the_background").await {
+async fn logs_a_release_in_the_background() {
+    if !in_own_process("single::events::logs_a_release_in_the_background").await {
         return;
     }
     let capture = Capture::install();
@@ -113,8 +114,8 @@ async fn released_in_the_background() {
 }
 
 #[tokio::test]
-async fn abandoned() {
-    if !in_own_process("single::events::abandoned").await {
+async fn logs_an_abandoned_acquire() {
+    if !in_own_process("single::events::logs_an_abandoned_acquire").await {
         return;
     }
     let capture = Capture::install();
@@ -124,13 +125,13 @@ async fn abandoned() {
     proxy.to_client(Mode::Hold);
     timeout(ms(100), pay(&locks, 1, 0)).await.unwrap_err();
     proxy.to_client(Mode::Pass);
-    expect(&capture, "order:1", "abandoned").await;
+    expect(&capture, "order:1", "logs_an_abandoned_acquire").await;
     assert!(capture.with_key("order:1").iter().all(|event| event.message() != "acquired"));
 }
 
 #[tokio::test]
-async fn what_failed() {
-    if !in_own_process("single::events::what_failed").await {
+async fn logs_failures() {
+    if !in_own_process("single::events::logs_failures").await {
         return;
     }
     let capture = Capture::install();
@@ -154,8 +155,8 @@ async fn what_failed() {
 }
 
 #[tokio::test]
-async fn without_the_attribute_there_is_no_template() {
-    if !in_own_process("single::events::without_the_attribute_there_is_no_template").await {
+async fn omits_the_template_without_the_attribute() {
+    if !in_own_process("single::events::omits_the_template_without_the_attribute").await {
         return;
     }
     let capture = Capture::install();

@@ -1,4 +1,4 @@
-//! Fences: the number of a grant is greater than those of all grants before.
+//! Fences: each grant has a greater number than all earlier grants.
 
 use std::sync::Mutex;
 
@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 
 use crate::support::{FENCE_KEY, SOON, setup, wait_for_waiters};
 
-/// Takes `key` and gives it back.
+/// Acquires `key`, releases it and returns the fence.
 async fn fence(locks: &LockManager, key: &str) -> Fence {
     let guard = locks.lock(key).wait(SOON).await.unwrap();
     let fence = guard.fence();
@@ -25,7 +25,7 @@ fn assert_growing(fences: &[Fence]) {
 }
 
 #[tokio::test]
-async fn they_grow_from_grant_to_grant_and_from_lock_to_lock() {
+async fn grow_over_grants_and_keys() {
     let (server, locks, _) = setup().await;
     let other = LockManager::connect(server.url()).await.unwrap();
     let mut fences = Vec::new();
@@ -38,7 +38,7 @@ async fn they_grow_from_grant_to_grant_and_from_lock_to_lock() {
 }
 
 #[tokio::test]
-async fn they_grow_in_memory_as_well() {
+async fn grow_in_memory() {
     let locks = LockManager::in_memory();
     let mut fences = Vec::new();
     for round in 0..1_000 {
@@ -50,7 +50,7 @@ async fn they_grow_in_memory_as_well() {
 }
 
 #[tokio::test]
-async fn they_grow_when_a_lock_is_handed_over() {
+async fn grow_when_a_lock_is_handed_over() {
     const WAITERS: usize = 20;
     let (_server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").await.unwrap();
@@ -72,7 +72,7 @@ async fn they_grow_when_a_lock_is_handed_over() {
 }
 
 #[tokio::test]
-async fn they_grow_when_the_server_forgets_everything() {
+async fn grow_when_the_server_loses_its_data() {
     let (mut server, locks, mut redis) = setup().await;
     let mut fences = vec![fence(&locks, "k").await];
     for command in ["FLUSHALL SYNC", "SCRIPT FLUSH", "DEL lock-runtime:fence"] {
@@ -86,9 +86,9 @@ async fn they_grow_when_the_server_forgets_everything() {
     assert_growing(&fences);
 }
 
-/// As the counter is when the server's clock has been an hour ahead.
+/// The counter is set as if the server's clock had been an hour ahead.
 #[tokio::test]
-async fn they_grow_when_the_clock_goes_back() {
+async fn grow_when_the_clock_goes_back() {
     const HOUR: u64 = 3_600_000_000;
     let (_server, locks, mut redis) = setup().await;
     let ahead = fence(&locks, "k").await.get() + HOUR;
@@ -101,7 +101,7 @@ async fn they_grow_when_the_clock_goes_back() {
     wait_for_waiters(&mut redis, "k", 1).await;
     guard.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
-    assert_eq!(guard.fence().get(), ahead + 6, "the waiter has taken a number, too");
+    assert_eq!(guard.fence().get(), ahead + 6, "the waiter has used a number, too");
     guard.release().await.unwrap();
 }
 
@@ -116,7 +116,7 @@ async fn pay(
 }
 
 #[tokio::test]
-async fn a_body_knows_the_fence_of_its_lock() {
+async fn are_known_to_the_body() {
     let (_server, locks, redis) = setup().await;
     let mut fences = Vec::new();
     for id in 0..3 {
@@ -128,7 +128,7 @@ async fn a_body_knows_the_fence_of_its_lock() {
 }
 
 #[tokio::test]
-async fn ten_thousand_locks_leave_one_counter() {
+async fn leave_one_counter_after_ten_thousand_locks() {
     let (_server, locks, mut redis) = setup().await;
     let keys = stream::iter(0..10_000).map(|n| format!("k{n}"));
     let locks = &locks;

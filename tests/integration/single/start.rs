@@ -1,4 +1,4 @@
-//! What a manager finds out about its server when it connects.
+//! Checks of the server when a manager connects.
 
 use harness::{Server, run};
 use lock_runtime::LockManager;
@@ -6,14 +6,14 @@ use lock_runtime::LockManager;
 use crate::support::{Capture, in_own_process, setup};
 
 #[tokio::test]
-async fn f41_a_server_that_may_evict_locks_is_named() {
-    if !in_own_process("single::start::f41_a_server_that_may_evict_locks_is_named").await {
+async fn f41_warns_about_a_server_that_may_evict_locks() {
+    if !in_own_process("single::start::f41_warns_about_a_server_that_may_evict_locks").await {
         return;
     }
     let capture = Capture::install();
     let (server, _, mut redis) = setup().await;
     let settings = [
-        ("0", "allkeys-lru", false), // it takes all the memory that there is
+        ("0", "allkeys-lru", false), // no limit
         ("100mb", "noeviction", false),
         ("100mb", "allkeys-lru", true),
         ("100mb", "volatile-ttl", true),
@@ -30,7 +30,7 @@ async fn f41_a_server_that_may_evict_locks_is_named() {
 }
 
 #[tokio::test]
-async fn f41_who_may_not_ask_for_the_settings_connects_all_the_same() {
+async fn f41_connects_without_permission_for_info() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru").await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -info").await;
@@ -38,7 +38,7 @@ async fn f41_who_may_not_ask_for_the_settings_connects_all_the_same() {
 }
 
 #[tokio::test]
-async fn f56_a_server_without_scripts_is_an_error_at_the_start() {
+async fn f56_reports_a_server_without_scripts_at_start() {
     let server = Server::builder().config("rename-command EVAL \"\"").start().await;
     let error = LockManager::connect(server.url()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
