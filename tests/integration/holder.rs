@@ -1,8 +1,8 @@
 //! A program that acquires locks, for tests that pause or kill a holder.
 //!
-//! `holder URL KEY [NAME=NUMBER]...` prints one event per line: `ready` (connected),
-//! `held`, `released`, `lost`, `busy`, `failed: …`. Durations are in milliseconds. A `#` in the key
-//! becomes the number of the task.
+//! `holder URL KEY [NAME=NUMBER]...` prints one event per line: `ready` (connected), `held`,
+//! `released`, `lost`, `busy`, `failed: …`. Durations are in milliseconds. A `#` in the key becomes
+//! the number of the task.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

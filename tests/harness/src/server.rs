@@ -168,7 +168,7 @@ impl Server {
         let Ok(mut connection) = self.try_connection().await else { return false };
         let mut written = redis::pipe();
         for _ in 0..2 {
-            written.cmd("FUNCTION").arg("FLUSH").ignore(); // a write without a key, which works in clusters too
+            written.cmd("FUNCTION").arg("FLUSH").ignore(); // a write that needs no key
             written.cmd("WAIT").arg(replicas).arg(1_000);
         }
         let acknowledged = written.query_async::<[usize; 2]>(&mut connection).await;

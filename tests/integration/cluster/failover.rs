@@ -84,7 +84,7 @@ async fn f82_grows_fences_over_an_old_connection_to_a_master() {
     cluster.wait_until_healthy().await;
     others.lock("k").await.unwrap().release().await.unwrap();
     cluster.nodes()[first].pause();
-    cluster.run(between, "CLIENT KILL TYPE replica").await; // no longer replicates the following writes
+    cluster.run(between, "CLIENT KILL TYPE replica").await; // stops replication
     let guard = others.lock("k").await.unwrap();
     let fence = guard.fence();
     guard.release().await.unwrap();

@@ -36,7 +36,7 @@ async fn f79_leaves_a_replaced_master_at_once() {
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(6_000)).await.unwrap();
     let fence = guard.fence();
-    sentinels.master().await.wait_for_replicas(2).await; // otherwise, the next master may lack the lock
+    sentinels.master().await.wait_for_replicas(2).await; // or the next master lacks the lock
     sentinels.fail_over().await;
     wait_until_renewed(&mut sentinels.master().await.connection().await, "k", 4_800).await;
     assert!(!guard.is_lost());

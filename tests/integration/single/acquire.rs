@@ -34,7 +34,7 @@ async fn sets_key_and_expiry_at_once() {
         let holder = spawn_holder(&server.url(), &format!("new-key:{round}"), &options);
         let rounds = async || holder.lines().iter().filter(|line| *line == "released").count();
         eventually("ten rounds are done", SOON, async || rounds().await >= 10).await;
-        sleep(Duration::from_micros(200) * (round * 37 % 50)).await; // up to 10 ms, in pseudo-random order
+        sleep(Duration::from_micros(200) * (round * 37 % 50)).await; // up to 10 ms, shuffled
         holder.kill();
         let left = pttl(&mut redis, &format!("new-key:{round}")).await;
         assert!((0..=300).contains(&left) || left == -2, "PTTL is {left} after the kill");

@@ -200,7 +200,7 @@ async fn f10_frees_the_lock_of_a_body_dropped_at_any_step() {
         tokio::select! {
             biased;
             () = reached.notified() => {}
-            end = work(&locks, &done, last, &reached) => panic!("the call was not dropped: {end:?}"),
+            end = work(&locks, &done, last, &reached) => panic!("the call has ended: {end:?}"),
         }
         wait_until_absent(&mut redis, "f10", AT_ONCE).await;
         assert_eq!(done.load(Ordering::Relaxed), last);

@@ -61,9 +61,9 @@ async fn logs_a_busy_lock() {
     let (_server, locks, mut redis) = setup().await;
     occupy(&mut redis, "order:1", ms(60_000)).await;
     pay(&locks, 1, 0).await.unwrap_err();
-    let event = expect(&capture, "order:1", "logs_a_busy_lock").await;
+    let event = expect(&capture, "order:1", "busy").await;
     assert!(event.fields["holder"].contains("another program"), "{event:?}");
-    assert!(capture.with_key("order:1").iter().all(|event| event.message() == "logs_a_busy_lock"));
+    assert!(capture.with_key("order:1").iter().all(|event| event.message() == "busy"));
 }
 
 #[tokio::test]
@@ -94,12 +94,12 @@ async fn logs_a_loss() {
         redis.del("order:1").await.unwrap();
     });
     assert!(outcome.unwrap_err().is_lost());
-    let event = expect(&capture, "order:1", "logs_a_loss").await;
+    let event = expect(&capture, "order:1", "lost").await;
     assert_eq!(event.level, Level::WARN);
     assert!(event.fields.contains_key("cause"), "{event:?}");
-    let logs_a_loss =
-        capture.with_key("order:1").iter().filter(|event| event.message() == "logs_a_loss").count();
-    assert_eq!(logs_a_loss, 1, "{:#?}", capture.with_key("order:1"));
+    let losses =
+        capture.with_key("order:1").iter().filter(|event| event.message() == "lost").count();
+    assert_eq!(losses, 1, "{:#?}", capture.with_key("order:1"));
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn logs_an_abandoned_acquire() {
     proxy.to_client(Mode::Hold);
     timeout(ms(100), pay(&locks, 1, 0)).await.unwrap_err();
     proxy.to_client(Mode::Pass);
-    expect(&capture, "order:1", "logs_an_abandoned_acquire").await;
+    expect(&capture, "order:1", "abandoned").await;
     assert!(capture.with_key("order:1").iter().all(|event| event.message() != "acquired"));
 }
 

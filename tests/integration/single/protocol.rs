@@ -96,7 +96,7 @@ async fn declares_the_keys_of_scripts() {
     let (server, _, redis) = setup().await;
     let log = server.log();
     for (key, helpers) in KEYS {
-        let locks = LockManager::connect(server.url()).await.unwrap(); // a manager that has seen no fence
+        let locks = LockManager::connect(server.url()).await.unwrap(); // knows no fence
         let guard = locks.lock(key).ttl(ms(1_000)).await.unwrap();
         let token = redis.clone().get(key).await.unwrap().unwrap();
         let seen = guard.fence().to_string();

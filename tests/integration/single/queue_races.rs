@@ -90,7 +90,7 @@ async fn races(how: GiveUp) {
         let key = format!("k{n}");
         let mut outcomes = Vec::new();
         for round in 0..ROUNDS {
-            // From 3 ms before the release to 3 ms after it, in pseudo-random order.
+            // From 3 ms before the release to 3 ms after it, shuffled.
             let after = ms(7) + Duration::from_micros((n * ROUNDS + round) * 7_919 % 6_000);
             outcomes.push(race(&locks, &key, how, after).await);
         }

@@ -162,7 +162,7 @@ async fn leaves_nothing_after_waits() {
 }
 
 const TEST: &str = "single::waiting::serves_every_waiter_of_two_processes";
-const SERVER_URL: &str = "SERVER_URL";
+const SERVER_URL: &str = "TEST_SERVER_URL";
 
 #[tokio::test]
 async fn serves_every_waiter_of_two_processes() {
