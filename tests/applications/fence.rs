@@ -1,4 +1,4 @@
-//! The checks that the documentation of `lock_runtime::fence` shows, on the stores they are for.
+//! The checks in the documentation of `lock_runtime::fence`, on the data stores they are for.
 
 mod late;
 mod postgres;
@@ -12,17 +12,17 @@ const GATES: &str = include_str!("../../lock-runtime/src/fence/gates.sql");
 const PASS: &str = include_str!("../../lock-runtime/src/fence/pass.sql");
 const CHECK: &str = include_str!("../../lock-runtime/src/fence/check.lua");
 
-/// The largest fence that there can be.
+/// The largest possible fence.
 const LAST: i64 = (1 << 53) - 1;
 
-/// Fences in the order in which writes with them arrive, and whether the write is accepted.
+/// The fences of writes in order of arrival, and whether each write is accepted.
 const ARRIVALS: [(i64, bool); 9] = [
     (9, true),  // the first write
     (9, true),  // the same holder
-    (10, true), // the next holder, whose number is smaller as a string
-    (9, false), // the first one, too late
+    (10, true), // the next holder, whose fence is smaller as a string
+    (9, false), // the first holder, too late
     (1, false),
-    (10, true), // the next one is not disturbed
+    (10, true), // the next holder is not affected
     (LAST - 1, true),
     (LAST, true),
     (LAST - 1, false),

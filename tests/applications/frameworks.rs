@@ -1,4 +1,4 @@
-//! What web frameworks answer when the lock fails.
+//! The responses of web frameworks when the lock fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use crate::support::{SOON, absent, ms, occupy, setup};
+use crate::support::{SOON, ms, occupy, setup, wait_until_absent};
 
-/// What handlers share: the locks, and whether a body should meet a loss.
+/// The state of the handlers: the manager and, for bodies that should lose their lock, a
+/// connection.
 #[derive(Clone)]
 struct Shop {
     locks: LockManager,
@@ -29,7 +30,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// The body of the handlers: loses its lock if it was told to.
+    /// Runs the body of the handlers, which loses its lock if there is a connection.
     async fn work(&self) {
         if let Some(mut redis) = self.redis.clone() {
             redis.del("order:7").await.unwrap();
@@ -38,7 +39,7 @@ impl Shop {
     }
 }
 
-type Answer = (u16, Option<String>, String);
+type Reply = (u16, Option<String>, String);
 
 mod by_axum {
     use super::*;
@@ -55,7 +56,7 @@ mod by_axum {
         (StatusCode::OK, "paid").into_response()
     }
 
-    pub(super) async fn answer<T: 'static>(handler: impl Handler<T, Shop>, shop: &Shop) -> Answer {
+    pub(super) async fn call<T: 'static>(handler: impl Handler<T, Shop>, shop: &Shop) -> Reply {
         let request = Request::post("/orders/7").body(Body::empty()).unwrap();
         let response = handler.call(request, shop.clone()).await;
         let status = response.status().as_u16();
@@ -90,7 +91,7 @@ mod by_actix {
 
     pub(super) const PATHS: [&str; 3] = ["/result", "/response", "/routed"];
 
-    pub(super) async fn answer(path: &str, shop: &Shop) -> Answer {
+    pub(super) async fn call(path: &str, shop: &Shop) -> Reply {
         let app = App::new()
             .app_data(web::Data::from(Arc::new(shop.clone())))
             .route("/result", web::post().to(result))
@@ -107,19 +108,19 @@ mod by_actix {
     }
 }
 
-/// The answers of all handlers, of both frameworks.
-async fn answers(shop: &Shop) -> Vec<Answer> {
-    let mut answers = vec![
-        by_axum::answer(by_axum::result, shop).await,
-        by_axum::answer(by_axum::response, shop).await,
+/// Returns the responses of all handlers of both frameworks.
+async fn replies(shop: &Shop) -> Vec<Reply> {
+    let mut replies = vec![
+        by_axum::call(by_axum::result, shop).await,
+        by_axum::call(by_axum::response, shop).await,
     ];
     for path in by_actix::PATHS {
-        answers.push(by_actix::answer(path, shop).await);
+        replies.push(by_actix::call(path, shop).await);
     }
-    answers
+    replies
 }
 
-/// Fails if a body tells a client what belongs into a log.
+/// Fails if the body of a response contains details that belong in a log.
 fn assert_discreet(body: &str, server: &Server) {
     assert!(!body.is_empty() && !body.contains('\n'), "{body:?}");
     for secret in ["order", "another program", "redis", "127.0.0.1", &server.port().to_string()] {
@@ -128,20 +129,20 @@ fn assert_discreet(body: &str, server: &Server) {
 }
 
 #[actix_web::test]
-async fn a_free_lock_lets_the_handler_answer() {
+async fn returns_the_handlers_response_with_a_free_lock() {
     let (_server, locks, mut redis) = setup().await;
-    for answer in answers(&Shop { locks, redis: None }).await {
-        assert_eq!(answer, (200, None, "paid".to_owned()));
+    for reply in replies(&Shop { locks, redis: None }).await {
+        assert_eq!(reply, (200, None, "paid".to_owned()));
     }
     assert!(!redis.exists("order:7").await.unwrap());
 }
 
 #[actix_web::test]
-async fn busy_is_a_conflict_with_the_time_to_try_again() {
+async fn returns_409_with_retry_after_when_busy() {
     let (server, locks, mut redis) = setup().await;
     let shop = Shop { locks, redis: None };
     occupy(&mut redis, "order:7", Duration::from_secs(17)).await;
-    for (status, retry, body) in answers(&shop).await {
+    for (status, retry, body) in replies(&shop).await {
         assert_eq!(status, 409, "{body}");
         let seconds: u64 = retry.unwrap().parse().unwrap();
         assert!((10..=17).contains(&seconds), "{seconds}");
@@ -149,30 +150,30 @@ async fn busy_is_a_conflict_with_the_time_to_try_again() {
     }
 
     redis::cmd("PEXPIRE").arg("order:7").arg(17_900).exec_async(&mut redis).await.unwrap();
-    let (_, retry, _) = by_axum::answer(by_axum::response, &shop).await;
-    assert_eq!(retry.as_deref(), Some("18"), "whole seconds, none too early");
+    let (_, retry, _) = by_axum::call(by_axum::response, &shop).await;
+    assert_eq!(retry.as_deref(), Some("18"), "rounded up to whole seconds");
     redis::cmd("PERSIST").arg("order:7").exec_async(&mut redis).await.unwrap();
-    for (status, retry, body) in answers(&shop).await {
+    for (status, retry, body) in replies(&shop).await {
         assert_eq!((status, retry), (409, None), "{body}");
     }
 }
 
 #[actix_web::test]
-async fn an_unavailable_store_is_a_503() {
+async fn returns_503_when_the_store_is_unavailable() {
     let (server, locks, _) = setup().await;
     let shop = Shop { locks, redis: None };
     server.kill();
-    for (status, retry, body) in answers(&shop).await {
+    for (status, retry, body) in replies(&shop).await {
         assert_eq!((status, retry), (503, None), "{body}");
         assert_discreet(&body, &server);
     }
 }
 
 #[actix_web::test]
-async fn a_lost_lock_is_a_503() {
+async fn returns_503_when_the_lock_is_lost() {
     let (server, locks, redis) = setup().await;
     let shop = Shop { locks, redis: Some(redis) };
-    for (status, retry, body) in answers(&shop).await {
+    for (status, retry, body) in replies(&shop).await {
         assert_eq!((status, retry), (503, None), "{body}");
         assert_discreet(&body, &server);
     }
@@ -184,7 +185,7 @@ async fn by_id(locks: &LockManager, id: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_locked_is_the_clients_mistake() {
+async fn returns_400_for_an_invalid_value() {
     let locks = LockManager::in_memory();
     assert_eq!(by_id(&locks, "7").await.status(), 200);
     assert_eq!(by_id(&locks, "").await.status(), 400);
@@ -193,20 +194,20 @@ async fn a_value_that_cannot_be_locked_is_the_clients_mistake() {
 
 #[redis_lock(key = "order:<id>", ttl = "300ms", renew = false, manager = locks)]
 async fn failing(locks: &LockManager, id: u64) -> Response {
-    std::thread::sleep(ms(600)); // past the lease, and not to be stopped
+    std::thread::sleep(ms(600)); // past the lease, and cannot be stopped
     StatusCode::IM_A_TEAPOT.into_response()
 }
 
 #[tokio::test]
-async fn a_failure_of_the_body_is_kept_when_the_lock_is_lost() {
+async fn keeps_a_failure_of_the_body_when_the_lock_is_lost() {
     let locks = LockManager::in_memory();
     assert_eq!(failing(&locks, 1).await.status(), StatusCode::IM_A_TEAPOT);
 }
 
-/// What a web server does: the future of the handler is dropped when its client disconnects.
+/// A web server drops the future of the handler when its client disconnects.
 #[tokio::test]
-async fn c081_a_client_that_disconnects_frees_the_lock() {
-    #[redis_lock(key = "c081", ttl = "30s", manager = locks)]
+async fn frees_the_lock_when_the_client_disconnects() {
+    #[redis_lock(key = "disconnected-client", ttl = "30s", manager = locks)]
     async fn handle(State(locks): State<LockManager>) -> Result<(), LockError> {
         sleep(ms(10_000)).await;
         Ok(())
@@ -220,7 +221,7 @@ async fn c081_a_client_that_disconnects_frees_the_lock() {
     let mut client = TcpStream::connect(addr).await.unwrap();
     client.write_all(b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n").await.unwrap();
     sleep(ms(300)).await;
-    assert!(redis.exists("c081").await.unwrap());
+    assert!(redis.exists("disconnected-client").await.unwrap());
     drop(client);
-    absent(&mut redis, "c081", Duration::from_secs(1)).await;
+    wait_until_absent(&mut redis, "disconnected-client", Duration::from_secs(1)).await;
 }

@@ -1,4 +1,4 @@
-//! What applications put beside the lock: web frameworks, and data stores that compare fences.
+//! The lock in applications: with web frameworks, and with data stores that compare fences.
 
 mod fence;
 mod frameworks;

@@ -10,7 +10,7 @@ use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::OnceCell;
 
-/// For what should happen soon, on a machine that is busy.
+/// The limit for what should happen soon, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 pub(crate) const fn ms(millis: u64) -> Duration {
@@ -62,8 +62,12 @@ pub(crate) async fn occupy(redis: &mut MultiplexedConnection, key: &str, ttl: Du
     set.exec_async(redis).await.unwrap();
 }
 
-/// Returns when `key` does not exist.
-pub(crate) async fn absent(redis: &mut MultiplexedConnection, key: &str, limit: Duration) {
+/// Waits until `key` does not exist.
+pub(crate) async fn wait_until_absent(
+    redis: &mut MultiplexedConnection,
+    key: &str,
+    limit: Duration,
+) {
     let what = format!("{key} is gone");
     eventually(&what, limit, async || !redis.exists(key).await.unwrap()).await;
 }

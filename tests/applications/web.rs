@@ -1,4 +1,4 @@
-//! Handlers of actix-web and axum.
+//! Handlers of actix-web and axum with the attribute.
 
 use actix_web::http::StatusCode;
 use actix_web::test::{TestRequest, call_service, init_service, read_body};
@@ -38,13 +38,13 @@ async fn response(id: web::Path<u64>) -> actix_web::HttpResponse {
 }
 
 #[tokio::test]
-async fn c041_a_route_of_actix_stands_above_or_below() {
+async fn accepts_a_route_of_actix_above_or_below() {
     let services = (post_order, route_above, route_below, response);
     let app = init_service(actix_web::App::new().service(services)).await;
     let call = async |path: &str| {
-        let answer = call_service(&app, TestRequest::post().uri(path).to_request()).await;
-        let status = answer.status();
-        (status, String::from_utf8(read_body(answer).await.to_vec()).unwrap())
+        let reply = call_service(&app, TestRequest::post().uri(path).to_request()).await;
+        let status = reply.status();
+        (status, String::from_utf8(read_body(reply).await.to_vec()).unwrap())
     };
     let ok = |text: &str| (StatusCode::OK, text.to_owned());
 
@@ -71,14 +71,14 @@ async fn page(Path(id): Path<u64>) -> Response {
 }
 
 #[tokio::test]
-async fn c041_a_handler_of_axum_has_a_pattern() {
+async fn accepts_patterns_in_handlers_of_axum() {
     server().await;
     let app = Router::new().route("/items/{id}", get(item)).route("/pages/{id}", get(page));
     let call = async |path: &str| {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let answer = app.clone().oneshot(request).await.unwrap();
-        let status = answer.status().as_u16();
-        let body = axum::body::to_bytes(answer.into_body(), 100).await.unwrap();
+        let reply = app.clone().oneshot(request).await.unwrap();
+        let status = reply.status().as_u16();
+        let body = axum::body::to_bytes(reply.into_body(), 100).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
     };
 

@@ -1,4 +1,4 @@
-//! D: arguments.
+//! Arguments.
 
 use std::time::SystemTime;
 
@@ -20,7 +20,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn c015_arguments_can_be_mutable() {
+async fn accepts_mutable_arguments() {
     assert_eq!(locking("bump:1", bump(1, 2)).await.unwrap(), 3);
     assert_eq!(locking("grow:1", Shop { base: 10 }.grow(1)).await.unwrap().base, 11);
 }
@@ -40,7 +40,7 @@ async fn at(whole @ (id, _): (u64, u64)) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c016_the_key_uses_names_that_patterns_bind() {
+async fn uses_names_bound_by_patterns_in_the_key() {
     assert_eq!(locking("pt:3:9", area((9, 2), Point { x: 3, y: 4 })).await.unwrap(), 33);
     assert_eq!(locking("at:1:2", at((1, 2))).await.unwrap(), 3);
 }
@@ -65,9 +65,9 @@ async fn named(
     Ok(extra)
 }
 
-/// The package in `tests/renamed` has the build without `cfg(test)`.
+/// The package `renamed` has the build without `cfg(test)`.
 #[tokio::test]
-async fn c017_a_parameter_that_is_not_built_is_not_mentioned() {
+async fn omits_parameters_disabled_by_cfg() {
     assert_eq!(locking("part:1", part(1, "text")).await.unwrap(), 1);
     assert_eq!(holding("named:1", named(1, "text")).await.unwrap(), 4);
 }
@@ -81,7 +81,7 @@ async fn send(id: String, to: &str) -> Result<usize, AppError> {
 }
 
 #[tokio::test]
-async fn c018_the_key_outlives_the_arguments() {
+async fn keeps_the_key_after_its_arguments_are_dropped() {
     assert_eq!(holding("send:i:you", send("i".to_owned(), "you")).await.unwrap(), 3);
 }
 
@@ -97,7 +97,7 @@ async fn end(id: u64, _permit: Permit) -> Result<SystemTime, AppError> {
 }
 
 #[tokio::test]
-async fn c019_an_argument_that_is_never_named_lives_until_the_body_has_ended() {
+async fn keeps_an_unused_argument_until_the_end_of_the_body() {
     let start = SystemTime::now();
     holding("hold:1", hold(1, Permit)).await.unwrap();
     assert!(start < Permit::dropped());
@@ -120,7 +120,7 @@ async fn aside(id: u64, permit: Permit) -> Result<(), AppError> {
 }
 
 #[tokio::test]
-async fn c019_arguments_that_the_body_names_are_dropped_before_the_release() {
+async fn drops_used_arguments_before_the_release() {
     let log = server().await.log();
     let released = async |key: &str| {
         log.settle().await;

@@ -1,4 +1,4 @@
-//! H: durations.
+//! Durations.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn least() -> Result<(), AppError> {
 }
 
 #[tokio::test]
-async fn c034_the_ttl_is_sent_in_milliseconds() {
+async fn sends_the_ttl_in_milliseconds() {
     let log = server().await.log();
     locking("ttl:500ms", milliseconds()).await.unwrap();
     locking("ttl:5m", minutes()).await.unwrap();
@@ -63,7 +63,7 @@ async fn zero(name: &str, ttl: Duration) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn c035_a_zero_at_run_time_is_an_error_before_any_command() {
+async fn rejects_a_zero_ttl_before_any_command() {
     let log = server().await.log();
     for ttl in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
         let error = zero("ttl", ttl).await.unwrap_err();
@@ -79,7 +79,7 @@ async fn short(name: &str) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn c037_a_ttl_without_room_for_renewals_is_refused_with_the_least_one() {
+async fn names_the_shortest_ttl_with_renewals() {
     server().await;
     let error = short("ttl").await.unwrap_err().to_string();
     assert!(error.contains("250ms"), "{error}");

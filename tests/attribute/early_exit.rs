@@ -1,4 +1,4 @@
-//! B: early exit, and the body's own code.
+//! Early exits, and the body's own code.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ async fn pay(id: u64, text: &str) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c006_every_way_out_releases_at_once() {
+async fn releases_on_every_way_out() {
     assert!(matches!(locking("pay:0", pay(0, "x")).await, Err(AppError::Empty)));
     let Err(AppError::Parse(error)) = locking("pay:1", pay(1, "x")).await else { panic!() };
     assert_eq!(error.to_string(), "invalid digit found in string");
@@ -36,7 +36,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn c007_a_macro_of_the_body_finds_self() {
+async fn resolves_self_in_a_macro_of_the_body() {
     assert_eq!(locking("sum:1", Shop { base: 10 }.total(1)).await.unwrap(), 11);
 }
 
@@ -56,9 +56,9 @@ async fn level(id: u64) -> Result<u64, AppError> {
     Ok(l.id + l.level)
 }
 
-/// The package in `tests/renamed` has the build without `cfg(test)`.
+/// The package `renamed` has the build without `cfg(test)`.
 #[tokio::test]
-async fn c008_cfg_attributes_of_the_body_are_kept() {
+async fn keeps_cfg_attributes_of_the_body() {
     assert_eq!(locking("lvl:10", level(10)).await.unwrap(), 11);
 }
 
@@ -92,9 +92,9 @@ async fn tail(arg: Noisy) -> Result<usize, AppError> {
     Ok(Noisy("temporary").len() + arg.len())
 }
 
-/// The order of the first two depends on the edition.
+/// The order of the first two depends on the edition; `edition-2021` tests the other one.
 #[tokio::test]
-async fn values_are_dropped_in_the_order_of_the_users_edition() {
+async fn drops_values_in_the_order_of_the_users_edition() {
     assert_eq!(unlocked_tail(Noisy("arg")).await.unwrap(), 12);
     let without = DROPS.take();
     assert_eq!(holding("tail", tail(Noisy("arg"))).await.unwrap(), 12);

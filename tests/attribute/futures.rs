@@ -1,4 +1,4 @@
-//! L: what the future of a locked function is: its size, where it can run, and who may call it.
+//! The future of a locked function: its size, its runtimes, its callers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,18 +17,18 @@ fn go() -> tokio::task::JoinHandle<Result<u32, AppError>> {
 }
 
 #[tokio::test]
-async fn c055_the_future_is_send_and_static() {
+async fn is_send_and_static() {
     assert_eq!(locking("dbl:3", async { go().await.unwrap() }).await.unwrap(), 6);
 }
 
-#[allow(clippy::large_types_passed_by_value)] // what the case is about
+#[allow(clippy::large_types_passed_by_value)] // the point of the test
 #[redis_lock(key = "big:<id>", ttl = "5s")]
 async fn big(id: u64, buf: [u8; 8192]) -> Result<u64, AppError> {
     tick().await;
     Ok(u64::from(buf[0]) + id)
 }
 
-/// The same body without an attribute, with one, with a lease, and with two attributes.
+/// The same body without the attribute, with it, with a lease, and with two attributes.
 mod sizes {
     use super::{AppError, redis_lock, tick};
 
@@ -53,7 +53,7 @@ mod sizes {
         Ok(u64::from(buf[0]) + id)
     }
 
-    /// How much larger the futures of the last three are than that of the first.
+    /// Returns the additional size of the last three futures, compared with the first.
     pub(super) fn surplus<const N: usize>() -> [usize; 3] {
         let buf = [0; N];
         let locked = [
@@ -66,13 +66,13 @@ mod sizes {
 }
 
 #[tokio::test]
-async fn c056_a_lock_takes_little_room_whatever_the_arguments_are() {
+async fn adds_little_to_the_size_of_the_future() {
     let [locked, leased, twice] = sizes::surplus::<8>();
     let large = sizes::surplus::<8192>();
     println!("one lock +{locked}, a lease +{leased}, two locks +{twice}; with 8 KiB {large:?}");
     assert!(locked <= 120 && leased <= 136, "{locked}, {leased}");
     assert_eq!(large[..2], [locked, leased]);
-    // A body of its own for each lock, which has the arguments.
+    // Each lock has its own body, which stores the arguments.
     assert!(large[2] <= twice + 8192, "{large:?}");
 
     let unlocked = size_of_val(&sizes::plain(1, [0; 8192]));
@@ -87,7 +87,7 @@ async fn closures(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c058_the_body_may_use_new_syntax() {
+async fn accepts_new_syntax_in_the_body() {
     assert_eq!(holding("clo:1", closures(1)).await.unwrap(), 1);
 }
 
@@ -99,7 +99,7 @@ async fn single(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn c059_one_thread_is_enough() {
+async fn runs_on_one_thread() {
     assert_eq!(holding("rc:1", single(1)).await.unwrap(), 1);
     let local = tokio::task::LocalSet::new();
     let call = local.run_until(async { tokio::task::spawn_local(single(2)).await.unwrap() });
@@ -117,7 +117,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn c103_the_key_is_held_however_the_function_is_called() {
+async fn holds_the_key_however_the_function_is_called() {
     let shop = Shop { base: 10 };
     assert_eq!(holding("shop:1", shop.a(1)).await.unwrap(), 11);
     let pointer: for<'a> fn(&'a Shop, u64) -> Boxed<'a> = |shop, id| Box::pin(shop.b(id));

@@ -1,4 +1,4 @@
-//! E: names that the expansion might use as well.
+//! Names that the expansion also uses.
 
 use lock_runtime::redis_lock;
 
@@ -22,7 +22,7 @@ async fn expansion(request: u64, body: u64, never: u64, run: u64) -> Result<u64,
 }
 
 #[tokio::test]
-async fn c020_parameters_have_any_name() {
+async fn accepts_any_parameter_name() {
     assert_eq!(locking("h:k:1", named("k".to_owned(), 1, 2, 3, 4)).await.unwrap(), "k1234");
     assert_eq!(holding("x:1:2:3", expansion(1, 2, 3, 4)).await.unwrap(), 10);
 }
@@ -39,7 +39,7 @@ async fn locals(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c021_the_body_has_names_of_its_own() {
+async fn separates_names_of_the_body_from_the_expansion() {
     assert_eq!(locking("loc:4", locals(4)).await.unwrap(), 8);
 }
 
@@ -93,7 +93,7 @@ mod shadow_further {
 }
 
 #[tokio::test]
-async fn c022_local_items_do_not_matter() {
+async fn ignores_local_items_with_common_names() {
     assert_eq!(locking("m:1", shadow::m(1)).await.unwrap(), 1);
     assert_eq!(locking("all:1", shadow_further::all(1)).await.unwrap(), 1);
 }

@@ -1,6 +1,6 @@
-//! J: lints see the function as if it had no attribute.
+//! Lints, which treat the function as if it had no attribute.
 //!
-//! All of this binary is that of C045; here are the lints that need a function of their own.
+//! The whole binary denies warnings; these lints need a function of their own.
 
 use lock_runtime::redis_lock;
 
@@ -13,7 +13,7 @@ async fn never_called(id: u64) -> Result<u64, AppError> {
 }
 #[redis_lock(key = "dead:<id>", ttl = "5s")]
 #[expect(dead_code)]
-async fn c046_never_called(id: u64) -> Result<u64, AppError> {
+async fn never_called_below(id: u64) -> Result<u64, AppError> {
     Ok(id)
 }
 
@@ -32,7 +32,7 @@ async fn unused(id: u64, shard: u8) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c047_a_parameter_of_the_key_is_used() {
+async fn counts_parameters_in_the_key_as_used() {
     assert_eq!(locking("sh:2:1", sharded(1, 2)).await.unwrap(), 1);
     locking("key:1", in_the_key_only(1)).await.unwrap();
     assert_eq!(locking("unused:1", unused(1, 2)).await.unwrap(), 1);
@@ -63,7 +63,7 @@ many!(
 many!(many_expected_below #[expect(clippy::too_many_arguments)]);
 
 #[tokio::test]
-async fn c048_an_allow_stands_above_or_below() {
+async fn respects_an_allow_above_or_below() {
     assert_eq!(locking("many:1", many_above(1, 0, 0, 0, 0, 0, 0, 9)).await.unwrap(), 10);
     assert_eq!(locking("many:2", many_below(2, 0, 0, 0, 0, 0, 0, 9)).await.unwrap(), 11);
     assert_eq!(locking("many:3", many_expected_above(3, 0, 0, 0, 0, 0, 0, 0)).await.unwrap(), 3);
@@ -81,14 +81,14 @@ async fn forever(id: u64) -> Result<std::convert::Infallible, AppError> {
 }
 #[expect(dead_code)]
 #[redis_lock(key = "loop:<id>", ttl = "5s")]
-async fn c049_forever(id: u64) -> Result<std::convert::Infallible, AppError> {
+async fn endless(id: u64) -> Result<std::convert::Infallible, AppError> {
     loop {
         work(id).await?;
     }
 }
 
 #[tokio::test]
-async fn c049_a_body_without_an_end_gives_no_warning() {
+async fn accepts_a_body_without_an_end() {
     assert!(matches!(locking("loop:0", forever(0)).await, Err(AppError::Empty)));
 }
 
@@ -97,7 +97,7 @@ async fn braces(id: u64) -> Result<u64, AppError> {
     #![deny(unused_braces, unused_parens, unused_mut, unreachable_code, unused_assignments)]
     work(id).await
 }
-/// What the body does wrong is still seen.
+/// Mistakes in the body are still reported.
 #[redis_lock(key = "own:<id>", ttl = "5s")]
 async fn own_mistakes(id: u64) -> Result<u64, AppError> {
     #![expect(unused_variables, unused_mut, clippy::let_and_return)]
@@ -108,7 +108,7 @@ async fn own_mistakes(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn lints_of_the_body_are_its_own() {
+async fn keeps_lints_of_the_body() {
     assert_eq!(locking("braces:1", braces(1)).await.unwrap(), 1);
     assert_eq!(locking("own:1", own_mistakes(1)).await.unwrap(), 1);
 }

@@ -1,4 +1,4 @@
-//! The listed cases of the attribute that compile, on a real server.
+//! Functions with the attribute that compile, on a real server. `ui` has those that do not.
 
 #![deny(warnings, clippy::all, clippy::pedantic)]
 

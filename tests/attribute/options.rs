@@ -1,4 +1,4 @@
-//! What the other arguments do.
+//! The arguments other than `key` and `ttl`.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn forever(id: u64) -> Result<u64, LockError> {
 }
 
 #[tokio::test]
-async fn wait_is_the_limit_of_waiting() {
+async fn limits_the_wait() {
     server().await;
     let _guard = LockManager::global().unwrap().lock("wait:1").await.unwrap();
 
@@ -52,7 +52,7 @@ async fn wait_is_the_limit_of_waiting() {
 }
 
 #[tokio::test]
-async fn wait_ends_when_the_lock_is_free() {
+async fn ends_the_wait_when_the_lock_is_free() {
     server().await;
     hold_for("wait:2", Duration::from_millis(300)).await;
     assert_eq!(long(2).await.unwrap(), 2);
@@ -77,7 +77,7 @@ async fn max_hold(id: u64) -> Result<u64, LockError> {
 }
 
 #[tokio::test]
-async fn renew_keeps_the_lock_alive() {
+async fn renews_the_lock() {
     server().await;
     assert_eq!(renewed(1).await.unwrap(), 1);
     let lost = unrenewed(1).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn renew_keeps_the_lock_alive() {
 }
 
 #[tokio::test]
-async fn max_hold_stops_the_body() {
+async fn stops_the_body_at_max_hold() {
     server().await;
     let lost = max_hold(1).await.unwrap_err();
     assert!(matches!(lost, LockError::Lost { cause: LossCause::MaxHold, .. }), "{lost}");
@@ -97,7 +97,7 @@ async fn min_hold(id: u64) -> Result<u64, LockError> {
 }
 
 #[tokio::test]
-async fn min_hold_keeps_the_key_after_a_quick_body() {
+async fn keeps_the_key_for_min_hold() {
     let mut redis = server().await.connection().await;
     assert_eq!(min_hold(1).await.unwrap(), 1);
     let left: i64 = redis::cmd("PTTL").arg("min:1").query_async(&mut redis).await.unwrap();
@@ -135,7 +135,7 @@ async fn opaque(id: u64) -> impl std::fmt::Debug {
 }
 
 #[tokio::test]
-async fn or_else_is_what_a_failed_lock_returns() {
+async fn returns_the_value_of_or_else_without_the_lock() {
     server().await;
     assert_eq!(holding("else:2", closure(2)).await, 3);
     assert!(holding("else:2", path(2)).await.is_none());
@@ -160,7 +160,7 @@ async fn stolen(id: u64, fail: bool, taken: oneshot::Receiver<()>) -> Result<u64
 }
 
 #[tokio::test]
-async fn or_else_replaces_a_success_but_not_an_error_when_the_lock_was_lost() {
+async fn replaces_only_a_success_with_or_else_after_a_loss() {
     let mut redis = server().await.connection().await;
     for (fail, expected) in [(false, "was lost"), (true, "the body's own")] {
         let (taken, body) = oneshot::channel();
@@ -185,7 +185,7 @@ async fn lease(id: u64) -> Result<lock_runtime::Lease, AppError> {
 }
 
 #[tokio::test]
-async fn lease_is_bound_in_the_body() {
+async fn binds_the_lease_in_the_body() {
     let lease = holding("lease:1", lease(1)).await.unwrap();
     assert_eq!(lease.remaining(), Duration::ZERO);
 }
@@ -217,7 +217,7 @@ impl Service {
 }
 
 #[tokio::test]
-async fn manager_is_where_the_lock_is_taken() {
+async fn locks_in_the_given_manager() {
     let log = server().await.log();
     let service = Service { locks: LockManager::in_memory(), wait: Duration::from_millis(50) };
     assert!(matches!(service.own(1).await, Err(LockError::AlreadyHeld { .. })));

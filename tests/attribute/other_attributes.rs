@@ -1,4 +1,4 @@
-//! I: living with other attributes.
+//! Combinations with other attributes.
 
 use std::pin::Pin;
 
@@ -34,7 +34,7 @@ impl Repo for Shop {
 }
 
 #[tokio::test]
-async fn c038_a_method_of_an_async_trait_holds_the_lock_while_it_runs() {
+async fn holds_the_lock_in_a_method_of_async_trait() {
     let mut shop = Shop { base: 10 };
     assert_eq!(holding("repo:1", shop.fetch(1)).await.unwrap(), 11);
     assert_eq!(holding("default:1", shop.default_body(1)).await.unwrap(), 1);
@@ -58,7 +58,7 @@ fn boxed<'a>(
 }
 
 #[tokio::test]
-async fn c038_a_boxed_future_written_by_hand_is_an_async_fn() {
+async fn accepts_a_function_that_returns_a_boxed_future() {
     assert_eq!(holding("hand:1", boxed(1, "text")).await.unwrap(), 4);
     assert!(locking("hand:0", boxed(0, "text")).await.is_err());
     // Nothing happens before the first poll.
@@ -66,10 +66,10 @@ async fn c038_a_boxed_future_written_by_hand_is_an_async_fn() {
     assert!(!exists(&mut server().await.connection().await, "hand:2").await);
 }
 
-/// It stands for itself, so nobody can install a manager before it.
+/// A test of its own, before which no manager can be installed.
 #[redis_lock(key = "t:2", ttl = "5s", manager = manager().await)]
 #[tokio::test]
-async fn c039_above() -> Result<(), AppError> {
+async fn locks_a_test_function() -> Result<(), AppError> {
     let mut redis = server().await.connection().await;
     assert!(exists(&mut redis, "t:2").await);
     work(2).await?;
@@ -87,7 +87,7 @@ async fn unconditional(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c043_a_condition_switches_the_attribute() {
+async fn follows_cfg_attr() {
     assert_eq!(holding("cfg:1", conditional(1)).await.unwrap(), 1);
     let log = server().await.log();
     assert_eq!(unconditional(2).await.unwrap(), 2);
@@ -102,7 +102,7 @@ async fn twice(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn the_lowest_attribute_is_the_outermost() {
+async fn takes_the_lock_of_the_lowest_attribute_first() {
     let log = server().await.log();
     let call = Box::pin(holding("outer:1", twice(1)));
     assert_eq!(locking("inner:1", call).await.unwrap(), 1);
@@ -130,7 +130,7 @@ impl Plan for Shop {
 }
 
 #[tokio::test]
-async fn c042_methods_with_a_body_are_locked() {
+async fn locks_default_and_overridden_trait_methods() {
     assert_eq!(holding("plan:1", 0_u8.plan(1)).await.unwrap(), 1);
     assert_eq!(holding("plan:1", Shop { base: 10 }.plan(1)).await.unwrap(), 11);
 }

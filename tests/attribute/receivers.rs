@@ -1,4 +1,4 @@
-//! C: receivers, generics and lifetimes.
+//! Receivers, generics and lifetimes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl Shop {
     async fn boxed(self: Box<Self>, id: u64) -> Result<u64, AppError> {
         Ok(self.base + id)
     }
-    #[allow(clippy::needless_arbitrary_self_type)] // what the case is about
+    #[allow(clippy::needless_arbitrary_self_type)] // the point of the test
     #[redis_lock(key = "long:<id>", ttl = "5s")]
     async fn long(self: &Self, id: u64) -> Result<u64, AppError> {
         Ok(self.base + id)
@@ -23,7 +23,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn c009_self_has_many_types() {
+async fn accepts_all_types_of_self() {
     let shop = Shop { base: 10 };
     assert_eq!(locking("open:1", Arc::new(shop.clone()).open(1)).await.unwrap(), 11);
     assert_eq!(locking("boxed:1", Box::new(shop.clone()).boxed(1)).await.unwrap(), 11);
@@ -39,7 +39,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn c010_self_is_the_type_of_the_impl() {
+async fn resolves_self_type_of_the_impl() {
     assert_eq!(locking("make:3", Shop::make(3)).await.unwrap().base, 6);
 }
 
@@ -69,7 +69,7 @@ impl Store<String> for Shop {
 }
 
 #[tokio::test]
-async fn c011_generics_need_no_further_bounds() {
+async fn needs_no_further_bounds_on_generics() {
     assert_eq!(holding("load:1", load(1, &7_u8)).await.unwrap(), 7);
     assert_eq!(locking("load:2", load(2, &Shop { base: 10 })).await.unwrap(), "12");
 }
@@ -81,7 +81,7 @@ async fn tag(id: usize, note: Option<&str>, parts: &[&str]) -> Result<usize, App
 }
 
 #[tokio::test]
-async fn c012_arguments_may_be_borrowed_for_the_call() {
+async fn accepts_arguments_borrowed_for_the_call() {
     let note = String::from("abc");
     let parts = [String::from("a"), String::from("b")];
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
@@ -95,7 +95,7 @@ async fn peek(id: u64, slot: &mut u64) -> Result<&u64, AppError> {
 }
 
 #[tokio::test]
-async fn c013_the_returned_reference_borrows_from_its_argument() {
+async fn returns_a_reference_borrowed_from_an_argument() {
     let mut slot = 1;
     assert_eq!(*locking("peek:2", peek(2, &mut slot)).await.unwrap(), 3);
     assert_eq!(slot, 3);
@@ -111,7 +111,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn c014_two_mutable_borrows_need_no_lifetimes() {
+async fn accepts_two_mutable_borrows_without_lifetimes() {
     let (mut shop, mut buf) = (Shop { base: 0 }, [0; 3]);
     assert_eq!(locking("fill:5", shop.fill(5, &mut buf)).await.unwrap(), 3);
     assert_eq!((shop.base, buf), (5, [1; 3]));
@@ -128,7 +128,7 @@ async fn lifetimes<'a, 'b: 'a, const N: usize>(
 }
 
 #[tokio::test]
-async fn explicit_lifetimes_and_constants_are_kept() {
+async fn keeps_explicit_lifetimes_and_constants() {
     assert_eq!(holding("lt:0", lifetimes(0, "a", &["b"])).await.unwrap(), "a");
     assert_eq!(holding("lt:1", lifetimes(1, "a", &["b", "c"])).await.unwrap(), "c");
 }

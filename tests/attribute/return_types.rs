@@ -1,4 +1,4 @@
-//! A: return types and inference.
+//! Return types and inference.
 
 use lock_runtime::redis_lock;
 
@@ -10,7 +10,7 @@ async fn scan(id: u64) -> Result<impl Iterator<Item = u64>, AppError> {
 }
 
 #[tokio::test]
-async fn c001_an_opaque_value_outlives_the_lock() {
+async fn returns_an_opaque_value_that_outlives_the_lock() {
     let numbers = locking("scan:7", scan(7)).await.unwrap();
     assert!(!exists(&mut server().await.connection().await, "scan:7").await);
     assert_eq!(numbers.collect::<Vec<_>>(), [0, 2, 4, 6]);
@@ -23,7 +23,7 @@ async fn job(id: u64) -> Result<Job, AppError> {
 }
 
 #[tokio::test]
-async fn c002_a_closure_becomes_a_trait_object() {
+async fn coerces_a_closure_to_a_trait_object() {
     assert_eq!(locking("job:7", job(7)).await.unwrap()(1), 8);
 }
 
@@ -41,7 +41,7 @@ async fn c(id: u64) -> std::io::Result<u64> {
 }
 
 #[tokio::test]
-async fn c003_results_have_many_names() {
+async fn accepts_results_under_any_name() {
     assert_eq!(locking("a:1", a(1)).await.unwrap(), 1);
     assert_eq!(locking("b:1", b(1)).await.unwrap(), 1);
     assert_eq!(locking("c:1", c(1)).await.unwrap(), 1);
@@ -55,6 +55,6 @@ async fn sync(id: u64) -> Result<(), AppError> {
 }
 
 #[tokio::test]
-async fn c004_question_marks_convert_to_the_declared_error() {
+async fn converts_errors_of_question_marks() {
     holding("sync:1", sync(1)).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! I: `#[tracing::instrument]` above and below the attribute.
+//! `#[tracing::instrument]` above and below the attribute.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -37,7 +37,7 @@ async fn error_outside(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c044_above_the_span_covers_the_body_only() {
+async fn covers_only_the_body_with_a_span_above() {
     server().await;
     Journal::take();
     assert_eq!(locking("tr:1", span_inside(1)).await.unwrap(), 1);
@@ -50,7 +50,7 @@ async fn c044_above_the_span_covers_the_body_only() {
 }
 
 #[tokio::test]
-async fn c044_below_the_span_covers_the_lock_as_well() {
+async fn covers_the_lock_with_a_span_below() {
     server().await;
     Journal::take();
     assert_eq!(locking("tr:2", span_outside(2)).await.unwrap(), 2);
@@ -62,19 +62,20 @@ async fn c044_below_the_span_covers_the_lock_as_well() {
     );
 }
 
-/// What happens on this thread: spans that open and close, and the runtime's and the spans' events.
+/// A record per thread of opened and closed spans, and of the events of the lock and of spans.
 struct Journal;
 
 thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps a journal for each thread.
+/// Installs the journal of all threads.
 ///
-/// One subscriber for all of them, before anybody locks: an event that first happens where nobody
-/// listens is off for every thread.
-pub(super) fn listen() {
-    set_global_default(tracing_subscriber::registry().with(Journal)).expect("nobody else listens");
+/// One subscriber serves all tests and is installed before the first lock: an event that first
+/// occurs without a subscriber stays disabled on every thread.
+pub(super) fn install_journal() {
+    set_global_default(tracing_subscriber::registry().with(Journal))
+        .expect("no other subscriber is installed");
 }
 
 impl Journal {

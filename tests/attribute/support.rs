@@ -1,4 +1,4 @@
-//! The server of this binary, what the cases share, and a look at the lock from outside.
+//! Helpers of the tests of this package.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -37,7 +37,7 @@ pub(super) struct Shop {
     pub(super) base: u64,
 }
 
-/// Records the moment of its drop.
+/// A value that records the time of its drop.
 pub(super) struct Permit;
 
 thread_local! {
@@ -45,7 +45,7 @@ thread_local! {
 }
 
 impl Permit {
-    /// When the last one on this thread was dropped.
+    /// Returns the time at which the last permit of this thread was dropped.
     pub(super) fn dropped() -> SystemTime {
         DROPPED.get().expect("a permit was dropped")
     }
@@ -62,15 +62,15 @@ pub(super) async fn work(n: u64) -> Result<u64, AppError> {
     Ok(n)
 }
 
-/// The server of this binary, whose manager is installed.
+/// Returns the server whose manager is installed, the same for all tests.
 pub(super) async fn server() -> &'static Server {
     static SERVER: OnceCell<Server> = OnceCell::const_new();
     SERVER
         .get_or_init(async || {
-            spans::listen();
+            spans::install_journal();
             let server = Server::start().await;
             let locks = LockManager::connect(server.url()).await.unwrap();
-            // Teaches the server the scripts.
+            // The server knows the scripts afterwards.
             locks.lock("warm").await.unwrap().release().await.unwrap();
             locks.install();
             server
@@ -78,7 +78,7 @@ pub(super) async fn server() -> &'static Server {
         .await
 }
 
-/// The installed manager, where a case cannot install it beforehand.
+/// Returns the installed manager, for a test that cannot install it beforehand.
 pub(super) async fn manager() -> LockManager {
     server().await;
     LockManager::global().unwrap()
@@ -88,12 +88,12 @@ pub(super) async fn exists(redis: &mut MultiplexedConnection, key: &str) -> bool
     redis.exists(key).await.unwrap()
 }
 
-/// As [`harness::locking`], on the server of this binary.
+/// As [`harness::locking`], on the installed server.
 pub(super) async fn locking<T>(key: &str, call: impl Future<Output = T>) -> T {
     harness::locking(server().await, key, call).await
 }
 
-/// As [`harness::holding`], on the server of this binary.
+/// As [`harness::holding`], on the installed server.
 pub(super) async fn holding<T>(key: &str, call: impl Future<Output = T>) -> T {
     harness::holding(server().await, key, call).await
 }

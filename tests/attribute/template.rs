@@ -1,4 +1,4 @@
-//! G: key templates, and keys that are expressions.
+//! Key templates, and keys that are expressions.
 
 use std::num::NonZeroU8;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn fields(order: &Order) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c027_raw_names_have_no_prefix() {
+async fn finds_raw_names_without_their_prefix() {
     assert_eq!(locking("kind:a", kind("a")).await.unwrap(), 1);
     assert_eq!(locking("order:1:3", fields(&Order { r#type: 1, id: (2, 3) })).await.unwrap(), 2);
 
@@ -43,7 +43,7 @@ async fn names(größe: u64, 名: &str) -> Result<usize, AppError> {
 }
 
 #[tokio::test]
-async fn c028_any_script_will_do() {
+async fn accepts_names_of_any_script() {
     assert_eq!(locking("café:1:日本", cafe(1)).await.unwrap(), 1);
     assert_eq!(locking("größe:1:é", names(1, "é")).await.unwrap(), 2);
 }
@@ -60,7 +60,7 @@ async fn both(a: &str, b: &str, inside: &Barrier) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn c030_different_values_do_not_exclude_each_other() {
+async fn separates_different_values() {
     assert_eq!(locking("pair:eu%3A1:7", pair("eu:1", "7")).await.unwrap(), 5);
     assert_eq!(locking("pair:eu:1%3A7", pair("eu", "1:7")).await.unwrap(), 5);
     assert_eq!(locking("pair:%7Ba%7D:%25%0A", pair("{a}", "%\n")).await.unwrap(), 5);
@@ -85,7 +85,7 @@ async fn raw_string(id: u64) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn c031_other_marks_are_literal() {
+async fn keeps_other_characters_literally() {
     assert_eq!(locking("{tenant:7}:order:9", tagged(7, 9)).await.unwrap(), 16);
     assert_eq!(locking("100%\\ {} <1> {{id}}", literal(1)).await.unwrap(), 1);
     assert_eq!(locking("raw:\\n\"1\"", raw_string(1)).await.unwrap(), 1);
@@ -97,7 +97,7 @@ async fn formats(n: u64, text: &str) -> Result<u64, AppError> {
 }
 
 #[tokio::test]
-async fn formats_are_those_of_format() {
+async fn formats_values_as_format_does() {
     let key = "f:0010:a:0b1010:+10:a:{b}:\"a%3A%7Bb%7D\"";
     assert_eq!(locking(key, formats(10, "a:{b}")).await.unwrap(), 15);
 }
@@ -108,7 +108,7 @@ async fn zeros(day: &mut NonZeroU8, n: (&i16, f64)) -> Result<u8, AppError> {
 }
 
 #[tokio::test]
-async fn numbers_of_all_kinds_have_zeros_in_front() {
+async fn pads_numbers_of_all_kinds_with_zeros() {
     let mut day = NonZeroU8::new(7).unwrap();
     assert_eq!(locking("z:07:+012:0001.5", zeros(&mut day, (&12, 1.5))).await.unwrap(), 7);
 }
@@ -129,14 +129,14 @@ async fn expression(id: String) -> Result<String, AppError> {
 }
 
 #[tokio::test]
-async fn a_key_needs_no_placeholder_and_can_be_an_expression() {
+async fn accepts_constant_keys_and_expressions() {
     locking("global", no_placeholder()).await.unwrap();
     locking("cron", constant()).await.unwrap();
     assert_eq!(locking("expr:7:<id>", expression("7".to_owned())).await.unwrap(), "7");
 }
 
 #[tokio::test]
-async fn errors_name_the_key() {
+async fn names_the_key_in_errors() {
     server().await;
     let error = expression(String::from("x").repeat(5_000)).await.unwrap_err();
     assert!(matches!(&error, AppError::Lock(LockError::InvalidKey { .. })), "{error:?}");

@@ -13,7 +13,7 @@ fn reports_every_mistake() {
     let version = String::from_utf8(version).unwrap();
     if !version.starts_with(&format!("rustc {RELEASE}.")) {
         let why = format!("skipped: the messages are those of rustc {RELEASE}, this is {version}");
-        // Not with a macro, whose output the test harness keeps for itself.
+        // Not with `eprintln!`, which the test harness captures.
         io::Write::write_all(&mut io::stderr(), why.as_bytes()).unwrap();
         return;
     }

@@ -1,6 +1,5 @@
-//! Generates and checks `docs/failure-modes.md`: failures, promises, and the tests that show them.
-//!
-//! A test's name begins with the number of its failure: `f01_…`, or `c071_f27_…` with that of a case.
+//! Generates `docs/failure-modes.md`: each failure, the promise of the lock, and the tests that
+//! show it. The name of a test begins with the numbers of its failures: `f01_…`, `f19_f21_…`.
 
 mod rows;
 
@@ -11,7 +10,7 @@ use std::{env, fs};
 
 use rows::{Kind, ROWS, Row};
 
-/// The names of all tests by the rows in them, each with the folder or file that it is in.
+/// Returns the names of all tests by failure, each with its file.
 fn tests() -> BTreeMap<u8, Vec<(String, String)>> {
     let root = root();
     let mut tests = BTreeMap::<u8, Vec<_>>::new();
@@ -49,17 +48,17 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The name of the function that begins in this line.
+/// Returns the name of the function that begins in this line.
 fn function(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
     rest.split_once('(').map(|(name, _)| name)
 }
 
-/// The rows that a name begins with, among the numbers of cases: `c071_f27_…`.
+/// Returns the numbers of failures at the beginning of a name.
 fn ids(name: &str) -> impl Iterator<Item = u8> {
     let is_id = |word: &&str| {
-        let digits = word.strip_prefix(['c', 'f']);
+        let digits = word.strip_prefix('f');
         digits.is_some_and(|digits| digits.len() >= 2 && digits.bytes().all(|b| b.is_ascii_digit()))
     };
     let ids = name.split('_').take_while(is_id);
@@ -95,7 +94,7 @@ fn table(tests: &BTreeMap<u8, Vec<(String, String)>>) -> String {
 }
 
 #[test]
-fn each_row_has_a_test_or_a_reason() {
+fn has_a_test_or_a_reason_for_each_row() {
     let tests = tests();
     let without: Vec<u8> = ROWS
         .iter()
@@ -109,7 +108,7 @@ fn each_row_has_a_test_or_a_reason() {
 }
 
 #[test]
-fn the_page_is_up_to_date() {
+fn has_an_up_to_date_page() {
     let (page, text) = (root().join("docs/failure-modes.md"), table(&tests()));
     if env::var_os("UPDATE").is_some() {
         fs::create_dir_all(page.parent().unwrap()).unwrap();

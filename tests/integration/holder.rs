@@ -1,8 +1,8 @@
-//! A process that takes locks, for tests in which a holder is stopped or killed.
+//! A program that acquires locks, for tests that pause or kill a holder.
 //!
-//! `holder URL KEY [NAME=NUMBER]...` prints what happens, one event per line: `ready` (connected),
-//! `held`, `released`, `lost`, `busy`, `failed: …`. Durations are in milliseconds. A `#` in the key
-//! becomes the number of the task.
+//! `holder URL KEY [NAME=NUMBER]...` prints one event per line: `ready` (connected), `held`,
+//! `released`, `lost`, `busy`, `failed: …`. Durations are in milliseconds. A `#` in the key becomes
+//! the number of the task.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,19 +18,19 @@ struct Options {
     hold: Duration,
     tasks: u64,
     rounds: u64,
-    /// When to begin, counted from 1970.
+    /// The Unix time at which to begin.
     at: Duration,
 }
 
 #[tokio::main]
 async fn main() {
     let mut args = std::env::args().skip(1);
-    let url = args.next().expect("a URL is given");
-    let options = Options::parse(args.next().expect("a key is given"), args);
-    let locks = LockManager::connect(url).await.expect("the server answers");
+    let url = args.next().expect("missing URL");
+    let options = Options::parse(args.next().expect("missing key"), args);
+    let locks = LockManager::connect(url).await.expect("the server replies");
     println!("ready");
 
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("1970 is over");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the time is after 1970");
     sleep(options.at.saturating_sub(now)).await;
     let mut tasks = JoinSet::new();
     for task in 0..options.tasks {
@@ -74,7 +74,7 @@ impl Options {
                 "at" => options.at = duration,
                 "tasks" => options.tasks = number,
                 "rounds" => options.rounds = number,
-                _ => panic!("there is no option {name}"),
+                _ => panic!("unknown option {name}"),
             }
         }
         options

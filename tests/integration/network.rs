@@ -1,4 +1,4 @@
-//! Networks that fall apart: a holder and the server beside it on one side, everybody else on the other.
+//! Network partitions: a holder and a server on one side, all other nodes on the other side.
 
 mod cluster;
 mod redlock;
@@ -12,24 +12,23 @@ use lock_runtime::{Builder, Fence, LockGuard, LockManager, LockRequest};
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms};
-use crate::support::trace::FENCE;
+use crate::support::{FENCE_KEY, SOON, ms};
 
-/// For servers to agree on another master.
+/// The limit for an election of another master.
 const LIMIT: Duration = ms(30_000);
 
-/// A manager whose connections are made from a node, if it is used there first.
+/// Connects a manager on a node; its connections come from there.
 async fn connect(node: &Node, builder: Builder, url: String) -> LockManager {
     node.run(move || async move { builder.connect(url).await.unwrap() }).await
 }
 
-/// Takes a lock on a node, from where it is renewed.
-async fn take(node: &Node, request: LockRequest) -> LockGuard {
+/// Acquires a lock on a node, which is also renewed from there.
+async fn acquire_on(node: &Node, request: LockRequest) -> LockGuard {
     node.run(move || request.into_future()).await.unwrap()
 }
 
-/// Takes `k`, however long no server can be used.
-async fn granted(locks: &LockManager, ttl: Duration) -> LockGuard {
+/// Acquires `k`, retrying while no server is available.
+async fn acquire(locks: &LockManager, ttl: Duration) -> LockGuard {
     let granted = async {
         loop {
             match locks.lock("k").ttl(ttl).wait(SOON * 4).await {
@@ -38,21 +37,21 @@ async fn granted(locks: &LockManager, ttl: Duration) -> LockGuard {
             }
         }
     };
-    timeout(LIMIT, granted).await.expect("the lock can be had again")
+    timeout(LIMIT, granted).await.expect("the lock is available again")
 }
 
-/// Returns shortly before a lease is renewed.
-async fn due(guard: &LockGuard, ttl: Duration) {
+/// Waits until shortly before a lease is renewed.
+async fn wait_until_due(guard: &LockGuard, ttl: Duration) {
     let soon = async || guard.remaining() < ttl * 3 / 8;
     eventually("the lease is about to be renewed", LIMIT, soon).await;
 }
 
-/// Returns when the servers keep nothing but the counters of fences.
-async fn empty(servers: &[Server]) {
-    eventually("nothing is left", LIMIT, async || {
+/// Waits until the servers have no keys but the counters of fences.
+async fn wait_until_empty(servers: &[Server]) {
+    eventually("no keys are left", LIMIT, async || {
         for server in servers {
             let keys = server.connection().await.keys("*").await;
-            if !keys.is_ok_and(|keys| keys.iter().all(|key| key.starts_with(FENCE))) {
+            if !keys.is_ok_and(|keys| keys.iter().all(|key| key.starts_with(FENCE_KEY))) {
                 return false;
             }
         }
@@ -61,7 +60,8 @@ async fn empty(servers: &[Server]) {
     .await;
 }
 
-/// Data that compares fences, and knows all writes in their order: the fence, and whether it was accepted.
+/// Data that compares fences. It records all writes in order: the fence, and whether it was
+/// accepted.
 #[derive(Default)]
 struct Data(Mutex<Vec<(Fence, bool)>>);
 
@@ -73,7 +73,7 @@ impl Data {
         is_accepted
     }
 
-    /// Writes again and again.
+    /// Writes until it is dropped.
     async fn keep_writing(&self, fence: Fence) {
         loop {
             self.write(fence);
@@ -81,7 +81,7 @@ impl Data {
         }
     }
 
-    /// How often a writer was refused.
+    /// Returns how many writes of a holder were refused.
     fn refused(&self, fence: Fence) -> usize {
         let writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         writes.iter().filter(|write| **write == (fence, false)).count()

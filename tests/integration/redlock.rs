@@ -1,4 +1,4 @@
-//! Locks in a majority of several independent servers.
+//! Locks in a majority of independent servers.
 
 mod contenders;
 mod faults;

@@ -1,3 +1,4 @@
-//! Locks in the master that sentinels name.
+//! Locks in the master that sentinels report.
 
+mod discovery;
 mod failover;

@@ -1,4 +1,4 @@
-//! Locks of other programs: who keeps a lock as `SET key token NX PX` excludes us, and we them.
+//! Locks in other languages that use `SET key token NX PX`: they exclude us, and we exclude them.
 
 mod install;
 
@@ -13,10 +13,10 @@ use tokio::time::sleep;
 const KEY: &str = "order:42";
 const ROUND: Duration = Duration::from_secs(10);
 const ROUNDS: usize = 6;
-/// How long a program may take to start.
+/// The limit for the start of a program.
 const START: Duration = Duration::from_secs(30);
 
-/// When a rival held the lock, in nanoseconds of the system's monotonic clock.
+/// A hold by a rival, in nanoseconds of the system's monotonic clock.
 #[derive(Debug, PartialEq)]
 struct Turn {
     rival: &'static str,
@@ -24,9 +24,9 @@ struct Turn {
     leave: u128,
 }
 
-/// Two processes of ours with four tasks each, redis-py and redlock, each as its manual shows it.
+/// Two of our processes with four tasks each, redis-py and redlock, each used as in its manual.
 #[tokio::test]
-async fn rivals_of_all_kinds_exclude_each_other_and_all_get_turns() {
+async fn gives_turns_to_rivals_of_all_kinds_one_at_a_time() {
     let mut python = install::python(&["redis==8.1.0"]).await;
     let mut node = install::node(&["ioredis@5.9.2", "redlock@4.2.0"]).await;
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -43,14 +43,14 @@ async fn rivals_of_all_kinds_exclude_each_other_and_all_get_turns() {
         child.line_matching("turn", START).await;
         rivals.push((name, child));
     }
-    let all_are_there = now();
+    let all_started = now();
     let mut counts = Vec::new();
-    // Who polls may be unlucky for one round, but is not locked out for good.
+    // A client that polls may have no turn in one round, but is not locked out for good.
     for _ in 0..ROUNDS {
         sleep(ROUND).await;
         let mut turns: Vec<Turn> = rivals.iter().flat_map(|(name, c)| turns(name, c)).collect();
         assert_eq!(overlap(&mut turns), None);
-        turns.retain(|turn| turn.enter > all_are_there);
+        turns.retain(|turn| turn.enter > all_started);
         let count = |rival| turns.iter().filter(|turn| turn.rival == rival).count();
         counts = rivals.iter().map(|&(name, _)| (name, count(name))).collect();
         println!("{counts:?}");
@@ -58,11 +58,11 @@ async fn rivals_of_all_kinds_exclude_each_other_and_all_get_turns() {
             return;
         }
     }
-    panic!("somebody has no turns: {counts:?}");
+    panic!("a rival has no turns: {counts:?}");
 }
 
 #[test]
-fn the_checker_sees_overlaps() {
+fn detects_overlaps() {
     let overlap = |turns: &[(u128, u128)]| {
         let turn = |&(enter, leave)| Turn { rival: "", enter, leave };
         overlap(&mut turns.iter().map(turn).collect::<Vec<_>>()).is_some()
@@ -72,7 +72,7 @@ fn the_checker_sees_overlaps() {
     assert!(overlap(&[(3, 4), (1, 2), (0, 9)]));
 }
 
-/// What a rival has printed, which is nothing else unless it has failed.
+/// Parses the output of a rival, which consists of turns unless it has failed.
 fn turns(rival: &'static str, child: &Child) -> Vec<Turn> {
     let (turns, errors): (Vec<_>, Vec<_>) =
         child.lines().into_iter().partition(|line| line.starts_with("turn "));
@@ -89,8 +89,7 @@ impl Turn {
     }
 }
 
-/// Two turns of which one began before the other was over. Where any overlap, two do that follow on
-/// each other.
+/// Returns two turns that overlap. If any turns overlap, two consecutive ones do.
 fn overlap(turns: &mut [Turn]) -> Option<&[Turn]> {
     turns.sort_by_key(|turn| turn.enter);
     turns.windows(2).find(|pair| pair[0].leave > pair[1].enter)

@@ -1,12 +1,12 @@
-//! An in-house crate: it knows the runtime as `locks`, and passes it on.
+//! An in-house crate that re-exports the runtime as `locks`.
 //!
-//! It is also built as libraries are, documented and without `cfg(test)`.
+//! As a library, it is built with documentation and without `cfg(test)`.
 
 #![deny(warnings, missing_docs)]
 
 pub use locks::{self, LockError, redis_lock};
 
-/// C023: the path of the runtime is an argument.
+/// Has the path of the runtime as an argument.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ struct Level {
     level: u64,
 }
 
-/// C008: the body has fields under `#[cfg]`.
+/// Has fields under `#[cfg]` in the body.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub async fn level(id: u64) -> Result<u64, LockError> {
     Ok(l.id + l.level)
 }
 
-/// C017: the parameters are under `#[cfg]`.
+/// Has parameters under `#[cfg]`.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! C023: calls through other names. `::lock_runtime` does not exist here.
+//! Calls through other names of the runtime. `::lock_runtime` does not exist here.
 
 use harness::Server;
 use renamed::LockError;
@@ -10,7 +10,7 @@ async fn reexported(id: u64) -> Result<u64, LockError> {
 }
 
 #[tokio::test]
-async fn c023_c008_c017_c040_other_names_and_another_build() {
+async fn locks_under_other_names_and_without_cfg_test() {
     let server = Server::start().await;
     LockManager::connect(server.url()).await.unwrap().install();
     let log = server.log();

@@ -208,7 +208,7 @@ impl Servers {
     async fn wait_for_failover(&self, number: usize, targets: &[usize]) {
         match self {
             Self::Sentinels(sentinels) => {
-                sentinels.switched(sentinels.servers()[targets[0]].port()).await;
+                sentinels.wait_until_replaced(sentinels.servers()[targets[0]].port()).await;
             }
             Self::Cluster(cluster) => {
                 eventually("another master owns the slot", LIMIT, async || {
@@ -224,8 +224,8 @@ impl Servers {
     async fn wait_until_healthy(&self) {
         match self {
             Self::Single(_) => {}
-            Self::Sentinels(sentinels) => sentinels.well().await,
-            Self::Cluster(cluster) => cluster.well().await,
+            Self::Sentinels(sentinels) => sentinels.wait_until_healthy().await,
+            Self::Cluster(cluster) => cluster.wait_until_healthy().await,
             Self::Redlock(servers) => {
                 eventually("all servers are eligible", LIMIT, async || {
                     join_all(servers.iter().map(uptime_of)).await.into_iter().all(is_eligible)
@@ -267,7 +267,7 @@ async fn move_slot(cluster: &Cluster, number: usize, duration: Duration) {
     let from = cluster.owner(&key).await;
     let mut masters = Vec::new();
     for node in (0..cluster.nodes().len()).filter(|&node| node != from) {
-        let role: String = cluster.ask(node, "INFO replication").await;
+        let role: String = cluster.query(node, "INFO replication").await;
         if role.contains("role:master") {
             masters.push(node);
         }

@@ -102,7 +102,7 @@ pub(super) async fn replicas_of(master: &Server, address: SocketAddr) -> Vec<Ser
     let settings = format!("replicaof {} {}", address.ip(), address.port());
     let replicas = (0..REPLICAS).map(|_| Server::builder().config(&settings).start());
     let replicas = join_all(replicas).await;
-    master.replicated(REPLICAS).await;
+    master.wait_for_replicas(REPLICAS).await;
     replicas
 }
 
@@ -127,7 +127,7 @@ async fn announce_proxies(cluster: &Cluster, proxies: &[Proxy]) {
     }
     eventually("all nodes know the new addresses", LIMIT, async || {
         for node in 0..proxies.len() {
-            let known: String = cluster.ask(node, "CLUSTER NODES").await;
+            let known: String = cluster.query(node, "CLUSTER NODES").await;
             if !proxies.iter().all(|proxy| known.contains(&format!("{}@", proxy.addr()))) {
                 return false;
             }
@@ -135,5 +135,5 @@ async fn announce_proxies(cluster: &Cluster, proxies: &[Proxy]) {
         true
     })
     .await;
-    cluster.well().await;
+    cluster.wait_until_healthy().await;
 }

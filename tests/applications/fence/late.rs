@@ -1,4 +1,4 @@
-//! A holder that is stopped between its last look at the lease and its write.
+//! A holder that is paused between its last check of the lease and its write.
 
 use std::path::Path;
 use std::{env, fs, thread};
@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use super::postgres::{client, create, state, update};
 use crate::support::{SOON, ms};
 
-const NAME: &str = "fence::late::f19_f21_a_write_after_the_lease_is_refused";
+const NAME: &str = "fence::late::f19_f21_rejects_a_write_after_the_lease";
 
-/// The holder, in a process of its own.
+/// Runs the holder, in a process of its own.
 async fn write_late(redis: &str) {
     let db = client(&env::var("TEST_POSTGRES").unwrap()).await;
     let locks = LockManager::connect(redis).await.unwrap();
@@ -22,7 +22,7 @@ async fn write_late(redis: &str) {
     println!("about to write");
     let go = env::var("TEST_GO").unwrap();
     while !Path::new(&go).exists() {
-        thread::sleep(ms(1)); // it is not the executor that stops this
+        thread::sleep(ms(1)); // blocks, so that no executor can stop it
     }
     let lost = guard.is_lost();
     let written = update(&db, "written late", guard.fence().into()).await;
@@ -30,7 +30,7 @@ async fn write_late(redis: &str) {
 }
 
 #[tokio::test]
-async fn f19_f21_a_write_after_the_lease_is_refused() {
+async fn f19_f21_rejects_a_write_after_the_lease() {
     if let Ok(redis) = env::var("TEST_REDIS") {
         return write_late(&redis).await;
     }
@@ -52,6 +52,6 @@ async fn f19_f21_a_write_after_the_lease_is_refused() {
     first.resume();
     first.line_matching("lost: true, written: false", SOON).await;
     assert_eq!(state(&db).await, "paid");
-    assert!(update(&db, "sent", second.fence().into()).await, "the second holder is not disturbed");
+    assert!(update(&db, "sent", second.fence().into()).await, "the second holder is not affected");
     second.release().await.unwrap();
 }

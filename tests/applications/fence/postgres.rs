@@ -1,4 +1,4 @@
-//! In PostgreSQL.
+//! Fences in PostgreSQL.
 
 use harness::{Postgres, eventually};
 use tokio_postgres::{Client, NoTls};
@@ -12,7 +12,7 @@ pub(super) async fn client(params: &str) -> Client {
     client
 }
 
-/// A server with the order 42 and without gates.
+/// Starts a server with the order 42 and without gates.
 async fn setup() -> (Postgres, Client) {
     let server = Postgres::start().await;
     let client = client(&server.params()).await;
@@ -26,12 +26,12 @@ pub(super) async fn create(client: &Client) {
     client.batch_execute(&[orders, COLUMN, GATES].concat()).await.unwrap();
 }
 
-/// Whether a write to the order 42 is accepted.
+/// Writes to the order 42 and returns whether the write was accepted.
 pub(super) async fn update(client: &Client, state: &str, fence: i64) -> bool {
     client.execute(UPDATE, &[&state, &fence, &42_i64]).await.unwrap() == 1
 }
 
-/// Whether a transaction may go on.
+/// Returns whether a transaction may continue.
 async fn pass(client: &Client, fence: i64) -> bool {
     client.query_opt(PASS, &[&"order:42", &fence]).await.unwrap().is_some()
 }
@@ -40,8 +40,8 @@ pub(super) async fn state(client: &Client) -> String {
     client.query_one("SELECT state FROM orders WHERE id = 42", &[]).await.unwrap().get(0)
 }
 
-/// Returns when somebody waits for the end of a transaction.
-async fn somebody_waits(client: &Client) {
+/// Waits until a transaction is blocked by another one.
+async fn wait_for_blocked_transaction(client: &Client) {
     let waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     eventually("a transaction waits for another", SOON, async || {
         !client.query(waiting, &[]).await.unwrap().is_empty()
@@ -50,7 +50,7 @@ async fn somebody_waits(client: &Client) {
 }
 
 #[tokio::test]
-async fn a_row_turns_late_writers_away() {
+async fn rejects_late_writes_to_a_row() {
     let (_server, client) = setup().await;
     let mut expected = "new".to_owned();
     for (nth, (fence, accepted)) in ARRIVALS.into_iter().enumerate() {
@@ -64,7 +64,7 @@ async fn a_row_turns_late_writers_away() {
 }
 
 #[tokio::test]
-async fn a_row_that_was_read_turns_late_writers_away() {
+async fn rejects_late_writes_to_a_row_after_a_read() {
     let (_server, client) = setup().await;
     for (fence, accepted) in ARRIVALS {
         let read = client.query_opt(READ, &[&fence, &42_i64]).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_row_that_was_read_turns_late_writers_away() {
 }
 
 #[tokio::test]
-async fn a_gate_turns_late_writers_away() {
+async fn rejects_late_writes_at_a_gate() {
     let (_server, client) = setup().await;
     for (fence, accepted) in ARRIVALS {
         assert_eq!(pass(&client, fence).await, accepted, "{fence}");
@@ -85,36 +85,36 @@ async fn a_gate_turns_late_writers_away() {
     assert!(other.is_some(), "the gate of another lock");
 }
 
-/// A late write to a row that a newer holder is about to change waits for the outcome.
+/// A late write waits for the transaction of a newer holder that has changed the row.
 #[tokio::test]
-async fn a_row_decides_after_the_transaction_before() {
+async fn decides_about_a_row_after_the_earlier_transaction() {
     let (server, newer) = setup().await;
-    let (late, looking) = (client(&server.params()).await, client(&server.params()).await);
+    let (late, observer) = (client(&server.params()).await, client(&server.params()).await);
     for (end, accepted) in [("ROLLBACK", true), ("COMMIT", false)] {
         newer.batch_execute("BEGIN").await.unwrap();
         assert!(update(&newer, "newer", 2).await);
         let (late, ()) = tokio::join!(update(&late, "late", 1), async {
-            somebody_waits(&looking).await;
+            wait_for_blocked_transaction(&observer).await;
             newer.batch_execute(end).await.unwrap();
         });
         assert_eq!(late, accepted, "after the newer holder's {end}");
     }
-    assert_eq!(state(&looking).await, "newer");
+    assert_eq!(state(&observer).await, "newer");
 }
 
-/// The same at the gate, from the very first transaction on. What is read behind it is what the
-/// holder before has left.
+/// The gate works from the first transaction on, and reads behind it see the previous holder's
+/// writes.
 #[tokio::test]
-async fn a_gate_lets_one_transaction_pass_at_a_time() {
+async fn admits_one_transaction_at_a_time_at_a_gate() {
     let (server, newer) = setup().await;
-    let (other, looking) = (client(&server.params()).await, client(&server.params()).await);
+    let (other, observer) = (client(&server.params()).await, client(&server.params()).await);
     for (end, fence, accepted) in [("ROLLBACK", 1, true), ("COMMIT", 1, false), ("COMMIT", 3, true)]
     {
         newer.batch_execute("BEGIN").await.unwrap();
         assert!(pass(&newer, 2).await);
         other.batch_execute("BEGIN").await.unwrap();
         let (passed, ()) = tokio::join!(pass(&other, fence), async {
-            somebody_waits(&looking).await;
+            wait_for_blocked_transaction(&observer).await;
             newer.execute("UPDATE orders SET state = $1", &[&end]).await.unwrap();
             newer.batch_execute(end).await.unwrap();
         });

@@ -1,4 +1,4 @@
-//! In a hash in Redis.
+//! Fences in a hash of Redis.
 
 use harness::Server;
 use redis::{AsyncTypedCommands as _, Script};
@@ -6,7 +6,7 @@ use redis::{AsyncTypedCommands as _, Script};
 use super::{ARRIVALS, CHECK};
 
 #[tokio::test]
-async fn a_hash_turns_late_writers_away() {
+async fn rejects_late_writes_to_a_hash() {
     let server = Server::start().await;
     let mut redis = server.connection().await;
     let check = Script::new(CHECK);
@@ -27,7 +27,7 @@ async fn a_hash_turns_late_writers_away() {
 }
 
 #[tokio::test]
-async fn a_fence_alone_is_put_in_place() {
+async fn stores_a_fence_without_fields() {
     let server = Server::start().await;
     let mut redis = server.connection().await;
     let check = Script::new(CHECK);
@@ -40,7 +40,7 @@ async fn a_fence_alone_is_put_in_place() {
 }
 
 #[tokio::test]
-async fn a_write_without_a_number_is_refused() {
+async fn rejects_a_write_without_a_number() {
     let server = Server::start().await;
     let mut redis = server.connection().await;
     let check = Script::new(CHECK);

@@ -1,11 +1,11 @@
-//! In SQLite.
+//! Fences in SQLite.
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 use tempfile::TempDir;
 
 use super::{ARRIVALS, COLUMN, GATES, LAST, PASS, READ, UPDATE};
 
-/// A database with the order 42 and without gates.
+/// Creates a database with the order 42 and without gates.
 fn setup() -> (TempDir, Connection) {
     let dir = TempDir::new().unwrap();
     let db = open(&dir);
@@ -15,20 +15,20 @@ fn setup() -> (TempDir, Connection) {
     (dir, db)
 }
 
-/// A connection that does not wait when the database is locked.
+/// Opens a connection that does not wait while the database is locked.
 fn open(dir: &TempDir) -> Connection {
     let db = Connection::open(dir.path().join("db")).unwrap();
     db.busy_timeout(std::time::Duration::ZERO).unwrap();
     db
 }
 
-/// The gate's answer to `fence`: none if the transaction may not go on.
+/// Returns the result of the gate: `None` if the transaction may not continue.
 fn pass(db: &Connection, fence: i64) -> rusqlite::Result<Option<i64>> {
     db.query_one(PASS, ("order:42", fence), |row| row.get(0)).optional()
 }
 
 #[test]
-fn a_row_turns_late_writers_away() {
+fn rejects_late_writes_to_a_row() {
     let (_dir, db) = setup();
     let mut expected = "new".to_owned();
     for (nth, (fence, accepted)) in ARRIVALS.into_iter().enumerate() {
@@ -44,7 +44,7 @@ fn a_row_turns_late_writers_away() {
 }
 
 #[test]
-fn a_row_that_was_read_turns_late_writers_away() {
+fn rejects_late_writes_to_a_row_after_a_read() {
     let (_dir, db) = setup();
     for (fence, accepted) in ARRIVALS {
         let seen = db.query_one(READ, (fence, 42), |row| row.get("state")).optional().unwrap();
@@ -55,7 +55,7 @@ fn a_row_that_was_read_turns_late_writers_away() {
 }
 
 #[test]
-fn a_gate_turns_late_writers_away() {
+fn rejects_late_writes_at_a_gate() {
     let (_dir, db) = setup();
     for (fence, accepted) in ARRIVALS {
         assert_eq!(pass(&db, fence).unwrap(), accepted.then_some(fence), "{fence}");
@@ -63,9 +63,9 @@ fn a_gate_turns_late_writers_away() {
     assert_eq!(db.query_one(PASS, ("order:43", 1), |row| row.get::<_, i64>(0)).unwrap(), 1);
 }
 
-/// Also when the transaction has begun without a lock, as `BEGIN` does.
+/// Also if the transaction has begun without a lock, as with `BEGIN`.
 #[test]
-fn a_gate_lets_one_transaction_pass_at_a_time() {
+fn admits_one_transaction_at_a_time_at_a_gate() {
     let (dir, newer) = setup();
     let late = open(&dir);
     for (end, accepted) in [("ROLLBACK", Some(1)), ("COMMIT", None)] {

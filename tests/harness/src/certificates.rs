@@ -9,49 +9,49 @@ use tempfile::TempDir;
 
 const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batch";
 
-/// An authority, and certificates that it has signed: one for servers on the loopback address, one for
+/// An authority and two certificates signed by it: one for servers on the loopback address, one for
 /// their clients.
 ///
-/// Clones are the same.
+/// Clones share the same files.
 #[derive(Debug, Clone)]
 pub struct Certificates(Arc<TempDir>);
 
 impl Certificates {
-    /// Makes some.
+    /// Generates an authority and its certificates.
     ///
     /// # Panics
     ///
-    /// If there is no program `openssl`, or no folder can be made for them.
+    /// If `openssl` is not installed, or the files cannot be created.
     #[must_use]
-    pub fn make() -> Self {
-        let folder = TempDir::with_prefix("tls-").expect("a folder can be made");
+    pub fn generate() -> Self {
+        let folder = TempDir::with_prefix("tls-").expect("a folder can be created");
         let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
-        fs::write(folder.path().join("names"), names).expect("the folder can be written to");
+        fs::write(folder.path().join("names"), names).expect("the folder is writable");
         let certificates = Self(Arc::new(folder));
         let authority = "req -x509 -subj /CN=test-ca -days 2 -out ca.pem -keyout ca.key";
         let made = certificates.run(&format!("{authority} {KEY}"))
             && certificates.sign("server", 2)
             && certificates.sign("client", 2);
-        assert!(made, "certificates can be made: is there a program `openssl`?");
+        assert!(made, "cannot generate certificates: is `openssl` installed?");
         certificates
     }
 
-    /// Makes another certificate for servers, with another key, in the place of the one before.
+    /// Replaces the certificate for servers by one with another key.
     ///
     /// # Panics
     ///
     /// If that fails.
     pub fn renew(&self) {
-        assert!(self.sign("server", 2), "a certificate can be made again");
+        assert!(self.sign("server", 2), "cannot generate another certificate");
     }
 
-    /// The same with one that has expired a day ago.
+    /// Replaces the certificate for servers by one that expired a day ago.
     ///
     /// # Panics
     ///
     /// If that fails.
     pub fn expire(&self) {
-        assert!(self.sign("server", -1), "a certificate can be made again");
+        assert!(self.sign("server", -1), "cannot generate another certificate");
     }
 
     fn sign(&self, name: &str, days: i32) -> bool {
@@ -69,34 +69,34 @@ impl Certificates {
         status.is_ok_and(|status| status.success())
     }
 
-    /// The file with the certificate of the authority.
+    /// Returns the file with the certificate of the authority.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.file("ca.pem")
     }
 
-    /// The certificate of the authority, in PEM.
+    /// Returns the certificate of the authority, in PEM.
     ///
     /// # Panics
     ///
     /// If it was deleted.
     #[must_use]
     pub fn root(&self) -> Vec<u8> {
-        fs::read(self.authority()).expect("it was made")
+        fs::read(self.authority()).expect("the certificate exists")
     }
 
-    /// The certificate for clients and its key, in PEM.
+    /// Returns the certificate for clients and its key, in PEM.
     ///
     /// # Panics
     ///
     /// If they were deleted.
     #[must_use]
     pub fn client(&self) -> (Vec<u8>, Vec<u8>) {
-        let read = |name| fs::read(self.file(name)).expect("it was made");
+        let read = |name| fs::read(self.file(name)).expect("the certificate exists");
         (read("client.pem"), read("client.key"))
     }
 
-    /// The settings of a server that speaks TLS on its port, and nothing else.
+    /// Returns the settings of a server that accepts TLS connections only.
     pub(crate) fn config(&self, port: u16) -> String {
         let file = |name| self.file(name).display().to_string();
         format!(

@@ -1,4 +1,4 @@
-//! A process of the test.
+//! A child process of the test.
 
 use std::env;
 use std::io::{self, BufRead, BufReader};
@@ -13,9 +13,9 @@ use crate::eventually;
 use crate::journal::Journal;
 use crate::spawn::spawn;
 
-/// A running process whose output is recorded; it is killed when this is dropped.
+/// A running process whose output is recorded, killed on drop.
 ///
-/// Where `setpriv` is installed, it is also killed when the test process is.
+/// Where `setpriv` is installed, it also dies with the test process.
 #[derive(Debug)]
 pub struct Child {
     process: Mutex<process::Child>,
@@ -23,7 +23,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command` with no input; program, arguments, environment and folder are heeded.
+    /// Starts `command` without input; program, arguments, environment and folder are respected.
     ///
     /// # Panics
     ///
@@ -54,19 +54,19 @@ impl Child {
         Self::spawn(&command)
     }
 
-    /// The process's id.
+    /// Returns the id of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process().id()
     }
 
-    /// What it has printed so far, on both streams.
+    /// Returns the lines that it has printed so far, on both streams.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.output.items()
     }
 
-    /// The first line that contains `text`, as soon as it is printed.
+    /// Waits for the first line that contains `text` and returns it.
     ///
     /// # Panics
     ///
@@ -77,16 +77,17 @@ impl Child {
         })
     }
 
-    /// As `line_matching`, but none if the output ends without it or `limit` passes.
+    /// As `line_matching`, but returns `None` if the output ends without it or `limit` passes.
     pub(crate) async fn find_line(&self, text: &str, limit: Duration) -> Option<String> {
         self.output.first(limit, |line| line.contains(text)).await
     }
 
-    /// How it ended, once it has ended by itself and all of its output is in [`lines`](Self::lines).
+    /// Waits until the process has ended by itself and [`lines`](Self::lines) has all of its
+    /// output, and returns its status.
     ///
     /// # Panics
     ///
-    /// If it runs on past `limit`.
+    /// If it still runs after `limit`.
     pub async fn exited(&self, limit: Duration) -> ExitStatus {
         let mut status = None;
         eventually("the process ends", limit, async || {
@@ -95,10 +96,10 @@ impl Child {
         })
         .await;
         self.output.first(limit, |_| false).await;
-        status.expect("it has ended")
+        status.expect("the process has ended")
     }
 
-    /// Stops the process where it is, as a debugger or a frozen machine does.
+    /// Stops the process with `SIGSTOP`, as a debugger or a frozen machine does.
     ///
     /// # Panics
     ///
@@ -106,12 +107,12 @@ impl Child {
     pub fn pause(&self) {
         let mut process = self.process();
         let pid = signal(&mut process, Signal::STOP);
-        // The signal only asks: wait until it stands still. Its end is left for `kill` to collect.
+        // The signal takes effect later: wait until the process has stopped. `kill` reaps it.
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), stopped).expect("a child can be waited for");
     }
 
-    /// Lets a paused process run on.
+    /// Continues a paused process.
     ///
     /// # Panics
     ///
@@ -120,16 +121,16 @@ impl Child {
         signal(&mut self.process(), Signal::CONT);
     }
 
-    /// Kills the process, paused or not, and waits until it is gone.
+    /// Kills the process, paused or not, and waits for its end.
     ///
     /// # Panics
     ///
-    /// If the system does not allow it.
+    /// If the process cannot be killed.
     pub fn kill(&self) {
         end(&mut self.process()).expect("a child can be killed");
     }
 
-    /// Asks the process to end at once but in good order, and waits until it is gone.
+    /// Sends `SIGQUIT`, which shuts down at once but cleanly, and waits for the end.
     ///
     /// # Panics
     ///
@@ -151,7 +152,7 @@ impl Drop for Child {
     }
 }
 
-/// Sends `signal` to a process that has not been waited for, whose id is therefore its own.
+/// Sends `signal` to a process that has not been reaped, so its id cannot belong to another one.
 fn signal(process: &mut process::Child, signal: Signal) -> Pid {
     let ended = process.try_wait().expect("a child can be waited for");
     assert_eq!(ended, None, "the process has ended");
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_seen_as_they_come() {
+    async fn records_lines_of_both_streams() {
         let child = shell("echo first; echo second >&2; exec sleep 60");
         assert_eq!(child.line_matching("sec", LIMIT).await, "second");
         assert_eq!(child.lines(), ["first", "second"]);
@@ -184,31 +185,31 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "in:\nonly this")]
-    async fn a_missing_line_ends_the_wait_with_the_output() {
+    async fn panics_with_the_output_when_a_line_is_missing() {
         shell("echo only this").line_matching("that", Duration::MAX).await;
     }
 
     #[tokio::test]
-    async fn environment_and_status_are_passed_on() {
+    async fn passes_the_environment_and_returns_the_status() {
         let child = Child::spawn(Command::new("sh").args(["-c", "exit $CODE"]).env("CODE", "7"));
         assert_eq!(child.exited(LIMIT).await.code(), Some(7));
     }
 
     #[tokio::test]
-    async fn a_paused_process_stands_still() {
+    async fn prints_nothing_while_paused() {
         let child = shell("while :; do echo tick; sleep 0.01; done");
         child.line_matching("tick", LIMIT).await;
         child.pause();
-        tokio::time::sleep(Duration::from_millis(50)).await; // for what is in the pipe
+        tokio::time::sleep(Duration::from_millis(50)).await; // until the pipe is empty
         let before = child.lines().len();
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(child.lines().len(), before);
         child.resume();
-        eventually("it goes on", LIMIT, async || child.lines().len() > before).await;
+        eventually("the process continues", LIMIT, async || child.lines().len() > before).await;
     }
 
     #[test]
-    fn a_dropped_process_is_gone() {
+    fn kills_the_process_on_drop() {
         let child = shell("exec sleep 60");
         let pid = Pid::from_child(&child.process());
         drop(child);
@@ -217,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "the process has ended")]
-    async fn an_ended_process_cannot_be_paused() {
+    async fn panics_when_pausing_an_ended_process() {
         let child = shell("true");
         child.exited(LIMIT).await;
         child.pause();

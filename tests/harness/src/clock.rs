@@ -1,4 +1,4 @@
-//! A wall clock at the test's command.
+//! A wall clock that a test can set.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,12 +12,12 @@ const SETTING: &str = "ahead";
 
 /// The wall clock of some processes, which jumps when the test sets it.
 ///
-/// As when somebody sets the clock of a machine, monotonic clocks go on as before.
+/// Monotonic clocks are unaffected, as when the clock of a machine is set.
 #[derive(Debug)]
 pub struct Clock(TempDir);
 
 impl Clock {
-    /// A clock that is right.
+    /// Returns a clock that shows the real time.
     ///
     /// # Panics
     ///
@@ -26,13 +26,13 @@ impl Clock {
     #[expect(clippy::new_without_default, reason = "it may panic")]
     pub fn new() -> Self {
         LazyLock::force(&LIBRARY);
-        let clock = Self(TempDir::with_prefix("clock-").expect("a folder can be made"));
+        let clock = Self(TempDir::with_prefix("clock-").expect("a folder can be created"));
         clock.set(0);
         clock
     }
 
-    /// Makes `command` go by this clock.
-    pub fn rule(&self, command: &mut Command) {
+    /// Makes `command` read this clock.
+    pub fn apply_to(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &*LIBRARY)
             .env("FAKETIME_TIMESTAMP_FILE", self.0.path().join(SETTING))
@@ -40,20 +40,20 @@ impl Clock {
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     }
 
-    /// Sets it so many seconds ahead of the real time, or behind.
+    /// Sets the clock this many seconds ahead of the real time, or behind it if negative.
     ///
     /// # Panics
     ///
-    /// If the system has no room for a file.
+    /// If the file cannot be written.
     pub fn set(&self, ahead: i64) {
-        // In one step: its processes look at the file whenever they want to know the time.
+        // Atomically: the processes read the file each time they read the clock.
         let new = self.0.path().join("new");
-        fs::write(&new, format!("{ahead:+}")).expect("the folder can be written to");
+        fs::write(&new, format!("{ahead:+}")).expect("the folder is writable");
         fs::rename(new, self.0.path().join(SETTING)).expect("a file can be renamed");
     }
 }
 
-/// The library that shows a process another time: what `faketime` has its programs loaded with.
+/// The library that `faketime` preloads to change the time that a process sees.
 static LIBRARY: LazyLock<OsString> = LazyLock::new(|| {
     let mut faketime = Command::new("faketime");
     let output = faketime.args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"]).output();
@@ -72,16 +72,16 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(5);
 
     #[tokio::test]
-    async fn a_process_that_runs_sees_it_jump() {
+    async fn changes_the_time_of_a_running_process() {
         let clock = Clock::new();
         let mut shell = Command::new("bash");
         shell.args(["-c", r#"while :; do printf "%(%s)T\n" -1; sleep 0.01; done"#]);
-        clock.rule(&mut shell);
+        clock.apply_to(&mut shell);
         let child = Child::spawn(&shell);
         for ahead in [0, 3_600, -7_200] {
             clock.set(ahead);
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-            // In the next 100 s, which all have the same beginning.
+            // All times of the next 100 s begin with these digits.
             let shown = (i64::try_from(now.as_secs()).unwrap() + ahead + 3) / 100;
             let line = child.line_matching(&shown.to_string(), LIMIT).await;
             assert!(line.starts_with(&shown.to_string()), "{line}");

@@ -1,4 +1,4 @@
-//! A Redis Cluster of the test's own.
+//! A Redis Cluster for one test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use tokio::time::timeout;
 use crate::{Network, Server, ServerBuilder, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// For an answer of a node that may stand still or be cut off.
-const GLANCE: Duration = Duration::from_millis(250);
-/// A planned failover is given up after five seconds, as when the others have voted on the same servers
-/// just before.
-const ORDER: Duration = Duration::from_secs(6);
+/// The timeout for a reply of a node that may be paused or cut off.
+const REPLY_LIMIT: Duration = Duration::from_millis(250);
+/// A replica gives up a planned failover after five seconds, for example when the masters have
+/// voted for it just before.
+const FAILOVER_LIMIT: Duration = Duration::from_secs(6);
 const SLOTS: u16 = 16_384;
 const MASTERS: usize = 3;
 
-/// Three masters, and after them the replica of each.
+/// Three masters, each with one replica.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
@@ -25,16 +25,16 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one in which a node is held for dead after a second.
+    /// Starts a cluster in which a node counts as failed after a second.
     ///
     /// # Panics
     ///
-    /// If it is not well within 30 seconds.
+    /// If it is not healthy within 30 seconds.
     pub async fn start() -> Self {
         Self::start_with(|server| server).await
     }
 
-    /// Starts one with other settings of its servers.
+    /// Starts a cluster with other settings of its servers.
     ///
     /// # Panics
     ///
@@ -43,7 +43,7 @@ impl Cluster {
         Self::start_on(None, settings).await
     }
 
-    /// Starts one of which each server has a node of a network, with other settings.
+    /// Starts a cluster on nodes of a network, one per server, with other settings.
     ///
     /// # Panics
     ///
@@ -68,7 +68,7 @@ impl Cluster {
         }
         let mut cluster = Self { nodes, ids: Vec::new() };
         for node in 0..cluster.nodes.len() {
-            cluster.ids.push(cluster.ask(node, "CLUSTER MYID").await);
+            cluster.ids.push(cluster.query(node, "CLUSTER MYID").await);
             let (host, port) = (cluster.nodes[0].addr().ip(), cluster.nodes[0].port());
             cluster.run(node, &format!("CLUSTER MEET {host} {port}")).await;
         }
@@ -79,36 +79,36 @@ impl Cluster {
         }
         for replica in MASTERS..cluster.nodes.len() {
             let master = cluster.ids[replica - MASTERS].clone();
-            eventually("the replica knows its master", LIMIT, async || {
+            eventually("the replica accepts its master", LIMIT, async || {
                 let replicate = format!("CLUSTER REPLICATE {master}");
-                cluster.nodes[replica].try_ask::<redis::Value>(&replicate).await.is_ok()
+                cluster.nodes[replica].try_query::<redis::Value>(&replicate).await.is_ok()
             })
             .await;
         }
-        cluster.well().await;
+        cluster.wait_until_healthy().await;
         cluster
     }
 
-    /// Waits until all nodes agree that all is well, and all replicas are up to date.
+    /// Waits until all nodes report the same healthy cluster and all replicas are up to date.
     ///
     /// # Panics
     ///
     /// If that takes longer than 30 seconds.
-    pub async fn well(&self) {
-        eventually("the cluster is well", LIMIT, async || {
+    pub async fn wait_until_healthy(&self) {
+        eventually("the cluster is healthy", LIMIT, async || {
             let mut views = BTreeSet::new();
             for node in 0..self.nodes.len() {
-                views.insert(self.ranges_by(node).await);
-                let info: String = self.ask(node, "CLUSTER INFO").await;
-                let role: String = self.ask(node, "INFO replication").await;
+                views.insert(self.ranges_seen_by(node).await);
+                let info: String = self.query(node, "CLUSTER INFO").await;
+                let role: String = self.query(node, "INFO replication").await;
                 let known = format!("cluster_known_nodes:{}\r\n", self.nodes.len());
-                let is_well = info.contains("cluster_state:ok") && info.contains(&known);
+                let is_healthy = info.contains("cluster_state:ok") && info.contains(&known);
                 let in_sync = if role.contains("role:master") {
                     self.nodes[node].is_replicated(1).await
                 } else {
                     role.contains("master_link_status:up")
                 };
-                if !is_well || !in_sync {
+                if !is_healthy || !in_sync {
                     return false;
                 }
             }
@@ -117,21 +117,21 @@ impl Cluster {
         .await;
     }
 
-    /// The URL with the addresses of the masters it began with.
+    /// Returns the URL with the addresses of the initial masters.
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes[..MASTERS].iter().map(|n| n.addr().to_string()).collect();
         format!("{}-cluster://{}", self.nodes[0].scheme(), hosts.join(","))
     }
 
-    /// Its nodes: the masters it began with, then their replicas.
+    /// Returns the nodes: the initial masters, then their replicas.
     #[must_use]
     pub fn nodes(&self) -> &[Server] {
         &self.nodes
     }
 
-    /// Starts a node again that was killed, with the same port. It becomes a replica if another one has
-    /// its slots by now.
+    /// Restarts a killed node on the same port. It becomes a replica if another node owns its slots
+    /// by now.
     ///
     /// # Panics
     ///
@@ -140,16 +140,16 @@ impl Cluster {
         self.nodes[node].restart().await;
     }
 
-    /// The node that serves a key, as most of them see it.
+    /// Returns the node that owns the slot of `key`, according to most nodes.
     ///
     /// # Panics
     ///
-    /// If no node says so within 30 seconds.
+    /// If no node reports an owner within 30 seconds.
     pub async fn owner(&self, key: &str) -> usize {
         let mut owners = BTreeMap::<usize, usize>::new();
-        eventually("somebody serves the key", LIMIT, async || {
+        eventually("a node reports the owner of the key", LIMIT, async || {
             for node in 0..self.nodes.len() {
-                if let Ok(Some(owner)) = timeout(GLANCE, self.owner_by(node, key)).await {
+                if let Ok(Some(owner)) = timeout(REPLY_LIMIT, self.owner_seen_by(node, key)).await {
                     *owners.entry(owner).or_default() += 1;
                 }
             }
@@ -157,20 +157,21 @@ impl Cluster {
         })
         .await;
         let owner = owners.into_iter().max_by_key(|(_, count)| *count);
-        owner.expect("somebody serves the key").0
+        owner.expect("a node reports the owner of the key").0
     }
 
-    async fn owner_by(&self, node: usize, key: &str) -> Option<usize> {
-        let slot: u16 = self.nodes[node].try_ask(&format!("CLUSTER KEYSLOT {key}")).await.ok()?;
-        let ranges = self.ranges_by(node).await?;
+    async fn owner_seen_by(&self, node: usize, key: &str) -> Option<usize> {
+        let slot: u16 = self.nodes[node].try_query(&format!("CLUSTER KEYSLOT {key}")).await.ok()?;
+        let ranges = self.ranges_seen_by(node).await?;
         let (.., owner) =
             ranges.into_iter().find(|(first, last, _)| (*first..=*last).contains(&slot))?;
         Some(owner)
     }
 
-    /// The first and the last slot of each range, and the node that owns them, as a node sees it.
-    async fn ranges_by(&self, node: usize) -> Option<Vec<(u16, u16, usize)>> {
-        let slots: Vec<Vec<redis::Value>> = self.nodes[node].try_ask("CLUSTER SLOTS").await.ok()?;
+    /// Returns the first and last slot of each range and its owner, as `node` reports them.
+    async fn ranges_seen_by(&self, node: usize) -> Option<Vec<(u16, u16, usize)>> {
+        let slots: Vec<Vec<redis::Value>> =
+            self.nodes[node].try_query("CLUSTER SLOTS").await.ok()?;
         let range = |range: &Vec<redis::Value>| {
             let first = u16::from_redis_value_ref(&range[0]).ok()?;
             let last = u16::from_redis_value_ref(&range[1]).ok()?;
@@ -185,7 +186,7 @@ impl Cluster {
         Some(ranges)
     }
 
-    /// Makes a replica the master, in agreement with the master it has, or without asking it.
+    /// Promotes a replica, with the agreement of its master or, with an option in `how`, without.
     ///
     /// # Panics
     ///
@@ -194,74 +195,74 @@ impl Cluster {
         let command = format!("CLUSTER FAILOVER {how}");
         self.run(replica, &command).await;
         let mut ordered = Instant::now();
-        eventually("the replica is the master", LIMIT, async || {
-            if ordered.elapsed() > ORDER {
+        eventually("the replica is promoted", LIMIT, async || {
+            if ordered.elapsed() > FAILOVER_LIMIT {
                 ordered = Instant::now();
-                // Refused if it has become the master meanwhile.
-                let _ = self.nodes[replica].try_ask::<redis::Value>(&command).await;
+                // Refused if it has been promoted meanwhile.
+                let _ = self.nodes[replica].try_query::<redis::Value>(&command).await;
             }
-            let role: String = self.ask(replica, "INFO replication").await;
+            let role: String = self.query(replica, "INFO replication").await;
             role.contains("role:master")
         })
         .await;
     }
 
-    /// Begins to move the slot of `key` from one node to another: keys that are not there any more
-    /// are asked for at the other one.
+    /// Begins to move the slot of `key` from one node to another: requests for keys that have
+    /// already moved are redirected with `ASK`.
     ///
     /// # Panics
     ///
     /// If the nodes refuse.
     pub async fn begin_move(&self, key: &str, from: usize, to: usize) {
-        let slot: u16 = self.ask(from, &format!("CLUSTER KEYSLOT {key}")).await;
+        let slot: u16 = self.query(from, &format!("CLUSTER KEYSLOT {key}")).await;
         self.run(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await;
         self.run(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await;
     }
 
-    /// Moves all keys in the slot of `key`.
+    /// Moves all keys of the slot of `key`.
     ///
     /// # Panics
     ///
     /// If the nodes refuse.
     pub async fn move_keys(&self, key: &str, from: usize, to: usize) {
-        let slot: u16 = self.ask(from, &format!("CLUSTER KEYSLOT {key}")).await;
+        let slot: u16 = self.query(from, &format!("CLUSTER KEYSLOT {key}")).await;
         let (host, port) = (self.nodes[to].addr().ip(), self.nodes[to].port());
         loop {
-            let question = format!("CLUSTER GETKEYSINSLOT {slot} 10");
-            let keys: Vec<String> = self.ask(from, &question).await;
+            let command = format!("CLUSTER GETKEYSINSLOT {slot} 10");
+            let keys: Vec<String> = self.query(from, &command).await;
             let Some(key) = keys.first() else { return };
             self.run(from, &format!("MIGRATE {host} {port} {key} 0 5000")).await;
         }
     }
 
-    /// Ends a move: the slot belongs to the other node.
+    /// Ends a move: the other node owns the slot.
     ///
     /// # Panics
     ///
     /// If the nodes refuse.
     pub async fn end_move(&self, key: &str, from: usize, to: usize) {
-        let slot: u16 = self.ask(from, &format!("CLUSTER KEYSLOT {key}")).await;
+        let slot: u16 = self.query(from, &format!("CLUSTER KEYSLOT {key}")).await;
         for node in [to, from] {
             self.run(node, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await;
         }
     }
 
-    /// Runs a command whose arguments have no spaces on a node.
+    /// Runs a command whose arguments contain no spaces on a node.
     ///
     /// # Panics
     ///
-    /// If the node does not do it.
+    /// If the node refuses it.
     pub async fn run(&self, node: usize, command: &str) {
-        self.ask::<redis::Value>(node, command).await;
+        self.query::<redis::Value>(node, command).await;
     }
 
-    /// Asks a node with a command whose arguments have no spaces.
+    /// Returns a node's reply to a command whose arguments contain no spaces.
     ///
     /// # Panics
     ///
-    /// If the node does not answer.
-    pub async fn ask<T: FromRedisValue>(&self, node: usize, command: &str) -> T {
-        let answer = self.nodes[node].try_ask(command).await;
-        answer.unwrap_or_else(|error| panic!("{command}: {error}"))
+    /// If the node does not reply.
+    pub async fn query<T: FromRedisValue>(&self, node: usize, command: &str) -> T {
+        let reply = self.nodes[node].try_query(command).await;
+        reply.unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 }

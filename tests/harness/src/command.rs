@@ -1,9 +1,9 @@
-//! Commands as people write them.
+//! Redis commands given as one line.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, cmd};
 
-/// A command whose arguments have no spaces.
+/// Parses a command whose arguments contain no spaces.
 pub(crate) fn command(line: &str) -> Cmd {
     let mut words = line.split_whitespace();
     let mut command = cmd(words.next().unwrap_or_default());
@@ -11,11 +11,11 @@ pub(crate) fn command(line: &str) -> Cmd {
     command
 }
 
-/// Runs a command whose arguments have no spaces.
+/// Runs a command whose arguments contain no spaces.
 ///
 /// # Panics
 ///
-/// If the server does not do it.
+/// If the server refuses it.
 pub async fn run(redis: &mut MultiplexedConnection, line: &str) {
     let done = command(line).exec_async(redis).await;
     done.unwrap_or_else(|error| panic!("{line}: {error}"));

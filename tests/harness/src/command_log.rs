@@ -1,4 +1,4 @@
-//! What a server was asked to do.
+//! The commands that a server runs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::entry::Entry;
 use crate::journal::{Journal, Writer};
 
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const REPLY_LIMIT: Duration = Duration::from_secs(10);
 
-/// Records each command that a server runs, from scripts as well, until this is dropped.
+/// A record of every command that a server runs, including those of scripts, until it is dropped.
 ///
-/// The record lags behind the server: call [`settle`](Self::settle) before looking at it. It ends
-/// when the server is killed, or its connection is (`CLIENT KILL TYPE normal`).
+/// The record lags behind the server: call [`settle`](Self::settle) before reading it. It ends when
+/// the server or its connection is killed (`CLIENT KILL TYPE normal`).
 #[derive(Debug)]
 pub struct CommandLog {
     stream: TcpStream,
@@ -26,7 +26,7 @@ pub struct CommandLog {
 impl CommandLog {
     pub(crate) fn start(addr: SocketAddr, password: Option<&str>) -> Self {
         let stream = TcpStream::connect(addr).expect("the server listens");
-        stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a limit above zero");
+        stream.set_read_timeout(Some(REPLY_LIMIT)).expect("a limit above zero");
         let mut lines = BufReader::new(stream.try_clone().expect("a socket can be cloned"));
         if let Some(password) = password {
             ask(&mut lines, &format!("AUTH {password}"));
@@ -37,14 +37,14 @@ impl CommandLog {
         let (writer, journal) = Journal::new();
         thread::spawn(move || record(lines, &writer));
         Self {
-            own_address: stream.local_addr().expect("it is connected").to_string(),
+            own_address: stream.local_addr().expect("the socket is connected").to_string(),
             stream,
             journal,
             markers: AtomicUsize::new(0),
         }
     }
 
-    /// What has been recorded so far.
+    /// Returns all recorded commands so far.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let mut entries = self.journal.items();
@@ -52,7 +52,7 @@ impl CommandLog {
         entries
     }
 
-    /// The commands, of clients and of scripts, that have `key` as an argument.
+    /// Returns the commands of clients and scripts that have `key` as an argument.
     #[must_use]
     pub fn commands_on(&self, key: &str) -> Vec<Entry> {
         let mut entries = self.entries();
@@ -60,13 +60,13 @@ impl CommandLog {
         entries
     }
 
-    /// How many of the recorded commands match.
+    /// Counts the recorded commands that match.
     #[must_use]
     pub fn count(&self, matches: impl Fn(&Entry) -> bool) -> usize {
         self.entries().iter().filter(|&entry| matches(entry)).count()
     }
 
-    /// The first command that matches, recorded before or after this call.
+    /// Waits for the first command that matches, recorded before or after this call.
     ///
     /// # Panics
     ///
@@ -78,35 +78,35 @@ impl CommandLog {
         })
     }
 
-    /// Returns when all that the server has run before this call is recorded.
+    /// Waits until every command that the server ran before this call is recorded.
     ///
     /// # Panics
     ///
-    /// If the server does not answer.
+    /// If the server does not reply.
     pub async fn settle(&self) {
         let marker = format!("marker-{}", self.markers.fetch_add(1, Ordering::Relaxed));
-        // A monitored connection is itself monitored, so the marker comes back on it in its turn.
+        // MONITOR also reports commands of its own connection, so the marker comes back in order.
         let ping = format!("PING {marker}\r\n");
         (&self.stream).write_all(ping.as_bytes()).expect("the server is connected");
         let is_marker = |entry: &Entry| entry.source == self.own_address && entry.has(&marker);
-        let seen = self.journal.first(ANSWER_LIMIT, is_marker).await;
-        assert!(seen.is_some(), "the server ended the log, or does not answer");
+        let seen = self.journal.first(REPLY_LIMIT, is_marker).await;
+        assert!(seen.is_some(), "the server closed the log, or does not reply");
     }
 }
 
 impl Drop for CommandLog {
     fn drop(&mut self) {
-        // Ends the thread that reads from it.
+        // Ends the thread that reads from the socket.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// Sends a command that is answered by `OK`.
+/// Sends a command and expects the reply `OK`.
 fn ask(lines: &mut BufReader<TcpStream>, command: &str) {
     let line = format!("{command}\r\n");
     lines.get_mut().write_all(line.as_bytes()).expect("the server is connected");
     let mut reply = String::new();
-    lines.read_line(&mut reply).expect("the server answers");
+    lines.read_line(&mut reply).expect("the server replies");
     assert_eq!(reply, "+OK\r\n", "the reply to {command}");
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use crate::{Server, eventually};
 
     #[tokio::test]
-    async fn records_what_clients_and_scripts_do() {
+    async fn records_commands_of_clients_and_scripts() {
         let server = Server::start().await;
         let (mut redis, log) = (server.connection().await, server.log());
         redis.set("k", "v").await.unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn settles_on_every_command_before() {
+    async fn settles_after_every_earlier_command() {
         let server = Server::builder().password("secret").start().await;
         let (mut redis, log) = (server.connection().await, server.log());
         for round in 1..=200 {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keeps_strange_bytes() {
+    async fn keeps_special_characters() {
         let server = Server::start().await;
         let (mut redis, log) = (server.connection().await, server.log());
         let strange = "\"] \\ caf\u{e9}\r\n\0";
@@ -164,17 +164,17 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "no such command within 50ms")]
-    async fn does_not_wait_for_ever() {
+    async fn panics_when_the_limit_passes() {
         let server = Server::start().await;
         server.log().wait_for(|entry| entry.is("DEL"), Duration::from_millis(50)).await;
     }
 
     #[tokio::test]
-    async fn ends_when_dropped() {
+    async fn stops_monitoring_on_drop() {
         let server = Server::start().await;
         let mut redis = server.connection().await;
         drop(server.log());
-        eventually("nobody listens", Duration::from_secs(5), async || {
+        eventually("no client is monitoring", Duration::from_secs(5), async || {
             let clients: String =
                 redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
             !clients.contains("cmd=monitor")

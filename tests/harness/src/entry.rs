@@ -1,46 +1,46 @@
-//! One command, as `MONITOR` shows it.
+//! One command, as `MONITOR` reports it.
 
 use std::time::Duration;
 
 /// A command that a server ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The server's clock, counted from 1970.
+    /// The time on the server's clock, as a Unix time.
     pub at: Duration,
     /// The number of the database.
     pub db: u32,
     /// The client's address, or `lua` for a script.
     pub source: String,
-    /// The command's name, then its arguments; what is not UTF-8 is replaced.
+    /// The command's name and its arguments; invalid UTF-8 is replaced.
     pub args: Vec<String>,
 }
 
 impl Entry {
-    /// The command's name as it was sent.
+    /// Returns the command's name as it was sent.
     #[must_use]
     pub fn name(&self) -> &str {
         self.args.first().map_or("", String::as_str)
     }
 
-    /// Whether this is the command `name`, in any case.
+    /// Returns whether this is the command `name`, ignoring case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name().eq_ignore_ascii_case(name)
     }
 
-    /// Whether a script ran it, not a client.
+    /// Returns whether a script ran it, not a client.
     #[must_use]
     pub fn from_script(&self) -> bool {
         self.source == "lua"
     }
 
-    /// Whether one of the arguments is `text`.
+    /// Returns whether one of the arguments is `text`.
     #[must_use]
     pub fn has(&self, text: &str) -> bool {
         self.args.iter().skip(1).any(|arg| arg == text)
     }
 
-    /// Reads `+1700000000.000042 [0 127.0.0.1:50000] "set" "k" "v"`, but no other reply.
+    /// Parses `+1700000000.000042 [0 127.0.0.1:50000] "set" "k" "v"`; other replies are `None`.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (at, rest) = line.strip_prefix('+')?.split_once(" [")?;
         let (seconds, micros) = at.split_once('.')?;
@@ -56,7 +56,7 @@ impl Entry {
     }
 }
 
-/// The strings in a row of quoted ones.
+/// Splits a sequence of quoted strings.
 fn arguments(text: &str) -> Vec<String> {
     let mut bytes = text.bytes();
     let mut args = Vec::new();
@@ -66,7 +66,7 @@ fn arguments(text: &str) -> Vec<String> {
     args
 }
 
-/// What stands before the closing quote.
+/// Reads up to the closing quote.
 fn quoted(bytes: &mut impl Iterator<Item = u8>) -> Vec<u8> {
     let mut plain = Vec::new();
     while let Some(byte) = bytes.next().filter(|&byte| byte != b'"') {
@@ -75,7 +75,7 @@ fn quoted(bytes: &mut impl Iterator<Item = u8>) -> Vec<u8> {
     plain
 }
 
-/// The byte that is meant by what stands after a backslash.
+/// Decodes the escape sequence after a backslash.
 fn escaped(bytes: &mut impl Iterator<Item = u8>) -> u8 {
     match bytes.next().unwrap_or(b'\\') {
         b'n' => b'\n',
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_command() {
+    fn parses_a_command() {
         let entry = Entry::parse(r#"+1700000000.000042 [3 127.0.0.1:50000] "set" "k" """#).unwrap();
         assert_eq!(entry.at, Duration::new(1_700_000_000, 42_000));
         assert_eq!(entry.db, 3);
@@ -108,19 +108,19 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_command_of_a_script() {
+    fn parses_a_command_of_a_script() {
         let entry = Entry::parse(r#"+1700000000.000042 [0 lua] "DEL" "k""#).unwrap();
         assert!(entry.from_script());
     }
 
     #[test]
-    fn undoes_every_escape() {
+    fn decodes_every_escape() {
         let args = arguments(r#""\"] \\" "\n\r\t\a\b" "caf\xc3\xa9" "\xff\x00""#);
         assert_eq!(args, ["\"] \\", "\n\r\t\u{7}\u{8}", "café", "\u{fffd}\0"]);
     }
 
     #[test]
-    fn passes_over_other_replies() {
+    fn ignores_other_replies() {
         assert_eq!(Entry::parse("+OK"), None);
         assert_eq!(Entry::parse("$8"), None);
     }

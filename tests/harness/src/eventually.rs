@@ -1,10 +1,10 @@
-//! Waiting for what has no event.
+//! Polling of a condition.
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-/// Returns once `condition` is true, asking every few milliseconds.
+/// Polls `condition` every few milliseconds until it is true.
 ///
 /// ```ignore
 /// eventually("the key is gone", Duration::from_secs(1), async || {
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 ///
 /// # Panics
 ///
-/// When `limit` has passed, with `what` was waited for.
+/// When `limit` has passed; the message contains `what`.
 pub async fn eventually(what: &str, limit: Duration, mut condition: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !condition().await {
@@ -42,7 +42,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "not within 20ms: the impossible")]
-    async fn names_what_it_waited_for() {
+    async fn names_the_condition_when_the_limit_passes() {
         eventually("the impossible", Duration::from_millis(20), async || false).await;
     }
 }

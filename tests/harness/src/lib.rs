@@ -1,22 +1,22 @@
-//! Real servers for tests, and the means to watch them and to get in their way.
+//! Starts real servers for tests, watches them and disturbs them.
 //!
-//! - [`Server`] is a `redis-server` process of the test's own.
+//! - [`Server`] is a `redis-server` process for one test.
 //! - [`Sentinels`] is a master with replicas and sentinels, [`Cluster`] a Redis Cluster.
-//! - [`Network`] has servers run on nodes of their own, and parts them.
-//! - [`Postgres`] is a PostgreSQL of the test's own, for what a lock protects.
-//! - [`Proxy`] stands between a client and a server and delays, holds, loses or cuts.
-//! - [`CommandLog`] records what a server was asked to do.
+//! - [`Network`] gives each server a node of its own, and partitions them.
+//! - [`Postgres`] is a PostgreSQL server for one test: data that a lock protects.
+//! - [`Proxy`] relays between a client and a server, and delays, holds, loses or cuts.
+//! - [`CommandLog`] records the commands that a server runs.
 //! - [`Child`] is any other process, such as a second holder of a lock.
-//! - [`Certificates`] are for servers that speak TLS.
-//! - [`Clock`] is the wall clock of a process, and jumps.
-//! - [`pip()`] and [`npm()`] install programs and libraries of others.
+//! - [`Certificates`] are an authority, and certificates for TLS.
+//! - [`Clock`] is the wall clock of a process, which a test can set.
+//! - [`pip()`] and [`npm()`] install packages of `PyPI` and npm.
 //! - [`locking()`] and [`holding()`] check that a call locks exactly one key.
-//! - [`run()`] runs a command as people write it.
-//! - [`eventually()`] waits for what has no event.
+//! - [`run()`] runs a Redis command given as one line.
+//! - [`eventually()`] polls a condition.
 //!
-//! Nothing of it runs on the runtime of the test, so that a test may block, drop or pause that.
-//! Everything ends when it is dropped. Whatever goes wrong is a panic: there is nothing else that
-//! a test could do about it.
+//! Nothing here runs on the runtime of the test, so a test may block, drop or pause its runtime.
+//! Every process, server and proxy ends when its value is dropped. Every error is a panic, because
+//! a test could not handle it.
 
 mod certificates;
 mod child;

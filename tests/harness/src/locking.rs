@@ -1,4 +1,4 @@
-//! Calls of locked functions, watched on the server.
+//! Checks that a call locks exactly one key.
 
 use std::future::Future;
 use std::sync::Arc;

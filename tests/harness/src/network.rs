@@ -1,4 +1,4 @@
-//! A network of the test's own, which can be partitioned.
+//! A network for one test, which can be partitioned.
 
 mod namespace;
 mod node;
@@ -9,77 +9,79 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::port::random;
-use namespace::{Namespace, persistent, try_ip};
+use namespace::{Namespace, retry_discovery, try_ip};
 
 pub use node::Node;
 
-/// Networks of the addresses that are reserved for tests of networks: nobody else has them.
+/// The networks of 198.18.0.0/15, which is reserved for tests: no other network uses them.
 const NETWORKS: u16 = 512;
-/// The number of the test among the nodes.
+/// The host number of the test, which no node has.
 const TEST: u8 = 254;
 
-/// Machines without their hardware: each [`Node`] has an address of its own, and cables that can be
-/// cut. All is gone when the network and its nodes are dropped.
+/// A set of network namespaces: each [`Node`] has its own address, and links that can be cut.
+/// Deleted when the network and its nodes are dropped.
 ///
-/// The nodes are connected by one switch, and with the test by another one.
+/// One bridge connects the nodes with each other, a second one connects them with the test.
 #[derive(Debug)]
 pub struct Network {
     hub: Arc<Hub>,
     nodes: AtomicU8,
 }
 
-/// The two switches, and the cable to the test.
+/// The two bridges and the link to the test.
 #[derive(Debug)]
 struct Hub {
-    switches: Namespace,
+    bridges: Namespace,
     number: u16,
 }
 
 impl Network {
-    /// A network without nodes; none where this process may not make one, after it has said why.
+    /// Creates a network without nodes. Returns `None` and prints the reason where this process
+    /// lacks the permission.
     ///
     /// # Panics
     ///
-    /// If the system has no room for one.
+    /// If the network cannot be created.
     pub async fn start() -> Option<Self> {
         if let Err(why) = allowed() {
-            eprintln!("skipped: no network can be made (it takes Linux, `ip` and root): {why}");
+            eprintln!("skipped: cannot create a network (this needs Linux, `ip` and root): {why}");
             return None;
         }
-        let switches = Namespace::new().await;
-        switches.ip("link add name inside type bridge\nlink set dev inside up");
-        switches.ip("link add name outside type bridge\nlink set dev outside up");
+        let bridges = Namespace::new().await;
+        bridges.ip("link add name inside type bridge\nlink set dev inside up");
+        bridges.ip("link add name outside type bridge\nlink set dev outside up");
         let number = (0..100)
             .map(|_| random(0..NETWORKS))
             .find(|&number| {
-                let id = switches.id();
-                let cable =
+                let id = bridges.id();
+                let link =
                     format!("link add name {} type veth peer name test netns {id}", test(number));
-                match try_ip(None, &cable) {
+                match try_ip(None, &link) {
                     Ok(()) => true,
-                    // It belongs to another network.
+                    // The name belongs to another network.
                     Err(error) if error.contains("File exists") => false,
-                    Err(error) => panic!("{cable}: {error}"),
+                    Err(error) => panic!("{link}: {error}"),
                 }
             })
             .expect("one of 100 random networks is free");
-        let hub = Hub { switches, number };
-        hub.switches.ip("link set dev test master outside\nlink set dev test up");
+        let hub = Hub { bridges, number };
+        hub.bridges.ip("link set dev test master outside\nlink set dev test up");
         let (test, addr) = (test(number), hub.ip(TEST));
-        let persistent = persistent(&test);
-        let script = format!("addr add {addr}/24 dev {test}\nlink set dev {test} up\n{persistent}");
-        try_ip(None, &script).expect("the test can be connected");
+        let retry_discovery = retry_discovery(&test);
+        let script =
+            format!("addr add {addr}/24 dev {test}\nlink set dev {test} up\n{retry_discovery}");
+        try_ip(None, &script).expect("the test can be linked");
         Some(Self { hub: Arc::new(hub), nodes: AtomicU8::new(0) })
     }
 
-    /// A further node, where nothing runs yet.
+    /// Adds a node, on which nothing runs yet.
     ///
     /// # Panics
     ///
-    /// If the system has no room for one.
+    /// If the node cannot be created.
     pub async fn node(&self) -> Node {
         let number = self.nodes.fetch_add(1, Ordering::Relaxed) + 1;
-        assert!(number < TEST, "there are no addresses left");
+        assert!(number < TEST, "the network has no free addresses");
         Node::new(Arc::clone(&self.hub), number).await
     }
 }
@@ -93,17 +95,17 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        // At once; by itself, it goes some time after its other end.
+        // Without this, the link would disappear some time after its other end.
         let _ = try_ip(None, &format!("link del dev {}", test(self.number)));
     }
 }
 
-/// The name of the cable between the test and a network, whose number nobody else has therefore.
+/// Returns the name of the link to the test, which reserves the number of the network.
 fn test(number: u16) -> String {
     format!("lock{number}")
 }
 
-/// Whether this process may make what a network is made of, or why not.
+/// Checks whether this process may create namespaces and links.
 fn allowed() -> Result<(), String> {
     let mut trial = Command::new("unshare");
     trial.args(["--net", "ip", "link", "add", "type", "veth"]);

@@ -1,28 +1,29 @@
-//! Ports that nobody uses.
+//! Free ports.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 
-/// Below the ports that systems give to outgoing connections.
+/// Below the ephemeral ports of outgoing connections.
 ///
-/// One of those could be taken while its server is being restarted, even by a client that connects
-/// to the very port and so, for TCP, to itself. A cluster's bus, 10,000 above, stays below as well.
+/// An ephemeral port could be taken while its server restarts, even by a client that connects to
+/// that very port and so, in TCP, to itself. The bus of a cluster, 10,000 above, stays below them
+/// too.
 const PORTS: Range<u16> = 10_000..20_000;
 
-/// An address where nobody listens, for the moment.
+/// Returns a loopback address with a port that is free at the moment.
 pub(crate) fn free() -> SocketAddr {
     listen().local_addr().expect("a listener has an address")
 }
 
-/// A listener on a random free port of the loopback address.
+/// Binds a listener to a random free port of the loopback address.
 pub(crate) fn listen() -> TcpListener {
     (0..100)
         .find_map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, any())).ok())
         .expect("one of 100 random ports is free")
 }
 
-/// A random port, which somebody may use.
+/// Returns a random port, free or not.
 pub(crate) fn any() -> u16 {
     random(PORTS)
 }

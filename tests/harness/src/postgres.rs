@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the test's own.
+//! A PostgreSQL server for one test.
 
 use std::env;
 use std::fs;
@@ -13,12 +13,12 @@ use crate::Child;
 
 const READY: &str = "database system is ready to accept connections";
 const LIMIT: Duration = Duration::from_secs(60);
-/// Where Debian keeps the programs, in a folder for each version.
+/// The folder in which Debian keeps the programs, by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// A running PostgreSQL with a folder of its own, gone when this is dropped.
+/// A running PostgreSQL server with its own folder, stopped and deleted on drop.
 ///
-/// It has no port: it listens on a socket in its folder.
+/// It listens on a Unix socket in its folder, not on a port.
 #[derive(Debug)]
 pub struct Postgres {
     child: Child,
@@ -26,13 +26,13 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Makes an empty database and starts its server.
+    /// Creates an empty database and starts its server.
     ///
     /// # Panics
     ///
     /// If PostgreSQL is not installed or does not start.
     pub async fn start() -> Self {
-        let dir = TempDir::with_prefix("postgres-").expect("a folder can be made");
+        let dir = TempDir::with_prefix("postgres-").expect("a folder can be created");
         if geteuid().is_root() {
             let mut chown = Command::new("chown");
             let given = chown.arg("postgres").arg(dir.path()).status();
@@ -45,32 +45,32 @@ impl Postgres {
         initdb.args(["--encoding=UTF8", "--locale=C", "-D"]).arg(&data);
         let child = Child::spawn(&initdb);
         let made = child.exited(LIMIT).await.success();
-        assert!(made, "no database can be made:\n{}", child.lines().join("\n"));
+        assert!(made, "cannot create a database:\n{}", child.lines().join("\n"));
 
         let mut postgres = command("postgres", dir.path());
         postgres.arg("-D").arg(&data).arg("-k").arg(dir.path()).args(["-h", "", "-F"]);
-        // Shared memory in the folder, which goes with it.
+        // Shared memory in the folder, so that it is deleted with it.
         postgres.args(["-c", "dynamic_shared_memory_type=mmap"]);
         let child = Child::spawn(&postgres);
         child.line_matching(READY, LIMIT).await;
         Self { child, dir }
     }
 
-    /// What a client has to know, as `libpq` writes it.
+    /// Returns the connection parameters in the format of `libpq`.
     #[must_use]
     pub fn params(&self) -> String {
         format!("host={} user=postgres", self.dir.path().display())
     }
 }
 
-/// In good order, because a killed server leaves shared memory behind.
+/// Shuts down cleanly, because a killed server leaves shared memory behind.
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.child.quit();
     }
 }
 
-/// A program of PostgreSQL, in `dir`, and not run by root, which it refuses.
+/// Returns a program of PostgreSQL, run in `dir` and, because it refuses root, as `postgres`.
 fn command(name: &str, dir: &Path) -> Command {
     let program = program(name).unwrap_or_else(|| {
         panic!(
@@ -81,7 +81,7 @@ fn command(name: &str, dir: &Path) -> Command {
     let mut command = if geteuid().is_root() {
         let mut setpriv = Command::new("setpriv");
         setpriv.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]);
-        // The change of user has undone the tie to this process.
+        // The change of user has reset the parent-death signal.
         setpriv.args(["setpriv", "--pdeathsig=QUIT", "--"]).arg(program);
         setpriv
     } else {
@@ -91,7 +91,7 @@ fn command(name: &str, dir: &Path) -> Command {
     command
 }
 
-/// Where the program is: on the `PATH`, or else in the folder of the newest version.
+/// Finds a program on the `PATH`, or else in the folder of the newest version.
 fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();

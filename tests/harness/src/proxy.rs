@@ -1,4 +1,4 @@
-//! A stretch of network between a client and a server, at the test's command.
+//! A TCP proxy between a client and a server, controlled by the test.
 
 mod closing;
 mod pump;
@@ -23,10 +23,10 @@ use relay::{Order, Request, Shared, serve};
 
 const SENT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A TCP relay that a test can make slow, deaf or mute.
+/// A TCP relay that a test can slow down, block or cut.
 ///
-/// It behaves as TCP does: what arrives is in order and without gaps. A connection that has lost
-/// something therefore delivers nothing after it, in that direction.
+/// As in TCP, bytes arrive in order and without gaps: a connection that has lost bytes delivers no
+/// further ones in that direction.
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
@@ -35,31 +35,31 @@ pub struct Proxy {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// What a [`Proxy`] does with the bytes of one direction.
+/// How a [`Proxy`] treats the bytes of one direction.
 ///
-/// It is applied when bytes are due to be delivered: those that are held or late follow each new
-/// mode, too. The end of a connection is treated as its last byte.
+/// The mode applies at the time of delivery: bytes that are held or delayed follow each new mode.
+/// The end of a connection is treated as its last byte.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Deliver at once.
     #[default]
     Pass,
-    /// Deliver this long after they came.
+    /// Deliver this long after arrival.
     Delay(Duration),
-    /// Keep them until the next mode: a network that is away for a while.
+    /// Hold bytes back until the next mode: a temporary network outage.
     Hold,
-    /// Swallow them, the connections staying open: a network that forgot about them.
+    /// Drop bytes and keep the connections open: a network that has lost their state.
     ///
-    /// The next mode cuts the connections that have lost something by then.
+    /// The next mode cuts the connections that have lost bytes by then.
     Lose,
 }
 
 impl Proxy {
-    /// A relay to `target` that passes everything; nobody has to listen there yet.
+    /// Starts a relay to `target` that passes everything; the target need not listen yet.
     ///
     /// # Panics
     ///
-    /// If the system has no port or thread to give.
+    /// If no port or thread is available.
     #[must_use]
     pub fn start(target: SocketAddr) -> Self {
         let listener = port::listen();
@@ -75,13 +75,13 @@ impl Proxy {
         Self { addr, shared, orders: Some(orders), thread: Some(thread) }
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The URL to connect to.
+    /// Returns the URL to connect to.
     ///
     /// It has no path: `format!("{url}/3")` is the URL of database 3.
     #[must_use]
@@ -89,33 +89,33 @@ impl Proxy {
         url("redis", self.addr, None)
     }
 
-    /// The URL with credentials.
+    /// Returns the URL with credentials.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
         url("redis", self.addr, Some((user, password)))
     }
 
-    /// Sets what happens to what clients send.
+    /// Sets the mode of bytes from clients.
     pub fn to_server(&self, mode: Mode) {
         self.shared.to_server.send_replace(mode);
     }
 
-    /// Sets what happens to what the server sends.
+    /// Sets the mode of bytes from the server.
     pub fn to_client(&self, mode: Mode) {
         self.shared.to_client.send_replace(mode);
     }
 
-    /// Sets both directions.
+    /// Sets the mode of both directions.
     pub fn both_ways(&self, mode: Mode) {
         self.to_server(mode);
         self.to_client(mode);
     }
 
-    /// Lets the next command that contains `pattern` through and loses its reply.
+    /// Passes the next command that contains `pattern` and loses its reply.
     ///
-    /// The connection stays open and mute: whatever the server sends once the command was seen is
-    /// lost. Only that connection is concerned, until [`cut`](Self::cut), or any mode that is set
-    /// with [`to_client`](Self::to_client), ends it. Each further call is for one more command.
+    /// Its connection stays open, but everything that the server sends after that command is lost,
+    /// until [`cut`](Self::cut) or the next call of [`to_client`](Self::to_client) ends the
+    /// connection. Each call applies to one more command.
     ///
     /// # Panics
     ///
@@ -124,26 +124,28 @@ impl Proxy {
         self.shared.triggers.lose_reply_to(pattern.as_ref());
     }
 
-    /// Resolves when a client has sent `pattern` after this call, whatever becomes of it then.
+    /// Resolves when a client has sent `pattern` after this call, delivered or not.
     ///
-    /// Awaiting it later misses nothing. Bytes count when they reach the proxy: with
-    /// [`Mode::Hold`] the server has not seen them.
+    /// The future may be awaited later. Bytes count when they reach the proxy: with [`Mode::Hold`]
+    /// the server has not received them.
     ///
     /// # Panics
     ///
-    /// If `pattern` is empty or longer than 256 bytes, or when it is not sent within 10 s.
+    /// If `pattern` is empty or longer than 256 bytes, or is not sent within 10 s.
     pub fn until_sent<P: AsRef<[u8]>>(&self, pattern: P) -> impl Future<Output = ()> + use<P> {
         let pattern = pattern.as_ref();
-        let sent = self.shared.triggers.tell_of(pattern);
-        let missing =
-            format!("nobody has sent {:?} within {SENT_LIMIT:?}", String::from_utf8_lossy(pattern));
+        let sent = self.shared.triggers.notify_on(pattern);
+        let missing = format!(
+            "no client has sent {:?} within {SENT_LIMIT:?}",
+            String::from_utf8_lossy(pattern)
+        );
         async move {
             let in_time = matches!(timeout(SENT_LIMIT, sent).await, Ok(Ok(())));
             assert!(in_time, "{missing}");
         }
     }
 
-    /// Closes all connections; when this returns, both sides have been told.
+    /// Closes all connections; both sides have been notified when this returns.
     ///
     /// # Panics
     ///
@@ -152,12 +154,12 @@ impl Proxy {
         self.order(Order::Cut);
     }
 
-    /// Leads new connections to another server, as a name does that has another address now.
-    pub fn lead_to(&self, target: SocketAddr) {
+    /// Redirects new connections to another server, as a DNS name with a new address does.
+    pub fn redirect_to(&self, target: SocketAddr) {
         *self.shared.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    /// Refuses connections from now on, without touching those that are open.
+    /// Refuses new connections and keeps the open ones.
     ///
     /// # Panics
     ///
@@ -170,24 +172,24 @@ impl Proxy {
     ///
     /// # Panics
     ///
-    /// If somebody else has taken the port meanwhile.
+    /// If another process has taken the port meanwhile.
     pub fn accept(&self) {
         self.order(Order::Accept);
     }
 
-    /// How many connections have been accepted so far.
+    /// Returns the number of connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// How many bytes clients have sent so far, delivered or not.
+    /// Returns the number of bytes that clients have sent so far, delivered or not.
     #[must_use]
     pub fn sent_by_clients(&self) -> u64 {
         self.shared.sent_by_clients.load(Ordering::Relaxed)
     }
 
-    /// How many bytes the server has sent so far, delivered or not.
+    /// Returns the number of bytes that the server has sent so far, delivered or not.
     #[must_use]
     pub fn sent_by_server(&self) -> u64 {
         self.shared.sent_by_server.load(Ordering::Relaxed)
@@ -195,9 +197,9 @@ impl Proxy {
 
     fn order(&self, order: Order) {
         let (done, wait) = mpsc::channel();
-        let orders = self.orders.as_ref().expect("taken on drop only");
+        let orders = self.orders.as_ref().expect("only drop takes the sender");
         let _ = orders.send((order, done));
-        wait.recv().expect("the proxy's thread works on");
+        wait.recv().expect("the proxy's thread is running");
     }
 }
 

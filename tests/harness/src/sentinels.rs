@@ -1,4 +1,4 @@
-//! A master with replicas, and sentinels, of the test's own.
+//! A master with replicas and sentinels for one test.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const SENTINELS: usize = 3;
 const REPLICAS: usize = 2;
 
-/// Three sentinels, and three servers of which one is the master.
+/// Three sentinels that watch three servers: a master and two replicas.
 #[derive(Debug)]
 pub struct Sentinels {
     watchers: Vec<Server>,
@@ -18,16 +18,16 @@ pub struct Sentinels {
 }
 
 impl Sentinels {
-    /// Starts some, for which a master is down after a second.
+    /// Starts sentinels that consider a master down after a second.
     ///
     /// # Panics
     ///
-    /// If they do not all know each other within 30 seconds.
+    /// If they have not all discovered each other within 30 seconds.
     pub async fn start(service: &str) -> Self {
         Self::start_with(service, |server| server).await
     }
 
-    /// Starts some with other settings of the servers, sentinels included.
+    /// Starts them with other settings of the servers and sentinels.
     ///
     /// # Panics
     ///
@@ -39,7 +39,7 @@ impl Sentinels {
         Self::start_on(None, service, settings).await
     }
 
-    /// Starts some of which each has a node of a network.
+    /// Starts them on nodes of a network, one each.
     ///
     /// # Panics
     ///
@@ -73,28 +73,29 @@ impl Sentinels {
             sentinels.push(sentinel.start().await);
         }
         let all = Self { watchers: sentinels, servers, service: service.to_owned() };
-        all.well().await;
+        all.wait_until_healthy().await;
         all
     }
 
-    /// Waits until all sentinels know all the others and none is about to replace the master, and all
-    /// servers are up to date.
+    /// Waits until all sentinels have discovered each other, no failover is in progress, and all
+    /// replicas are up to date.
     ///
     /// # Panics
     ///
     /// If that takes longer than 30 seconds.
-    pub async fn well(&self) {
-        eventually("the sentinels know all", LIMIT, async || {
+    pub async fn wait_until_healthy(&self) {
+        eventually("the sentinels are healthy", LIMIT, async || {
             let master = self.master().await;
             let known = format!("status=ok,address={}", master.addr());
             let known = format!("{known},slaves={REPLICAS},sentinels={SENTINELS}");
             for sentinel in &self.watchers {
-                let info: String = sentinel.try_ask("INFO sentinel").await.unwrap_or_default();
-                let question = format!("SENTINEL MASTER {}", self.service);
+                let info: String = sentinel.try_query("INFO sentinel").await.unwrap_or_default();
+                let command = format!("SENTINEL MASTER {}", self.service);
                 let details: BTreeMap<String, String> =
-                    sentinel.try_ask(&question).await.unwrap_or_default();
-                let is_calm = details.get("flags").is_some_and(|flags| !flags.contains("failover"));
-                if !info.contains(&known) || !is_calm {
+                    sentinel.try_query(&command).await.unwrap_or_default();
+                let is_settled =
+                    details.get("flags").is_some_and(|flags| !flags.contains("failover"));
+                if !info.contains(&known) || !is_settled {
                     return false;
                 }
             }
@@ -103,7 +104,7 @@ impl Sentinels {
         .await;
     }
 
-    /// The URL with the addresses of the sentinels.
+    /// Returns the URL with the addresses of the sentinels.
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.watchers.iter().map(|s| s.addr().to_string()).collect();
@@ -111,20 +112,20 @@ impl Sentinels {
         format!("{scheme}-sentinel://{}/{}", hosts.join(","), self.service)
     }
 
-    /// The sentinels.
+    /// Returns the sentinels.
     #[must_use]
     pub fn sentinels(&self) -> &[Server] {
         &self.watchers
     }
 
-    /// The servers; the first one is the master in the beginning.
+    /// Returns the servers; the first one starts as the master.
     #[must_use]
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// Starts a server again that was killed, with the same port. The sentinels make it a replica if
-    /// another one is the master by now.
+    /// Restarts a killed server on the same port. The sentinels make it a replica if another server
+    /// is the master by now.
     ///
     /// # Panics
     ///
@@ -133,53 +134,53 @@ impl Sentinels {
         self.servers[server].restart().await;
     }
 
-    /// The server that most sentinels call the master.
+    /// Returns the server that most sentinels report as the master.
     ///
     /// # Panics
     ///
-    /// If none answers.
+    /// If no sentinel replies.
     pub async fn master(&self) -> &Server {
         let mut ports = Vec::new();
         for sentinel in &self.watchers {
-            ports.extend(self.named_by(sentinel).await);
+            ports.extend(self.master_port_of(sentinel).await);
         }
         let count = |server: &&Server| ports.iter().filter(|port| **port == server.port()).count();
         self.servers.iter().max_by_key(count).expect("there are servers")
     }
 
-    /// The port of the master that a sentinel names, if it answers.
-    async fn named_by(&self, sentinel: &Server) -> Option<u16> {
-        let question = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", self.service);
-        let (_, port) = sentinel.try_ask::<(String, u16)>(&question).await.ok()?;
+    /// Returns the port of the master that a sentinel reports, if it replies.
+    async fn master_port_of(&self, sentinel: &Server) -> Option<u16> {
+        let command = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", self.service);
+        let (_, port) = sentinel.try_query::<(String, u16)>(&command).await.ok()?;
         Some(port)
     }
 
-    /// Has the sentinels make another server the master, though the old one is well, and waits until
-    /// they all say so.
+    /// Makes the sentinels promote another server although the master is healthy, and waits until
+    /// all of them report it.
     ///
     /// # Panics
     ///
     /// If that takes longer than 30 seconds.
     pub async fn fail_over(&self) {
         let before = self.master().await.port();
-        eventually("a sentinel begins a failover", LIMIT, async || {
-            let order = format!("SENTINEL FAILOVER {}", self.service);
-            self.watchers[0].try_ask::<redis::Value>(&order).await.is_ok()
+        eventually("a sentinel starts a failover", LIMIT, async || {
+            let command = format!("SENTINEL FAILOVER {}", self.service);
+            self.watchers[0].try_query::<redis::Value>(&command).await.is_ok()
         })
         .await;
-        self.switched(before).await;
+        self.wait_until_replaced(before).await;
     }
 
-    /// Waits until all sentinels that answer say that the master is another one than that with the
-    /// port `before`.
+    /// Waits until all sentinels that reply report another master than the one with the port
+    /// `before`.
     ///
     /// # Panics
     ///
     /// If that takes longer than 30 seconds.
-    pub async fn switched(&self, before: u16) {
-        eventually("the sentinels name another master", LIMIT, async || {
+    pub async fn wait_until_replaced(&self, before: u16) {
+        eventually("the sentinels report another master", LIMIT, async || {
             for sentinel in &self.watchers {
-                if self.named_by(sentinel).await == Some(before) {
+                if self.master_port_of(sentinel).await == Some(before) {
                     return false;
                 }
             }

@@ -1,4 +1,4 @@
-//! A Redis server of the test's own.
+//! A Redis server for one test.
 
 use std::env;
 use std::ffi::OsString;
@@ -25,11 +25,11 @@ const SENTINEL_READY: &str = "Sentinel ID is";
 const TAKEN: &str = "Address already in use";
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A running `redis-server` with a port and a folder of its own, gone when this is dropped.
+/// A running `redis-server` with its own port and folder, stopped and deleted on drop.
 ///
 /// The program is the one that the environment variable `REDIS_SERVER` names, or the one on the
-/// `PATH`. It listens on the loopback address, or on that of its [`Node`], and keeps nothing on disk
-/// unless told to.
+/// `PATH`. It listens on the loopback address, or on that of its [`Node`], and persists nothing
+/// unless configured to.
 #[derive(Debug)]
 pub struct Server {
     command: Command,
@@ -38,12 +38,12 @@ pub struct Server {
     dir: TempDir,
     password: Option<String>,
     certificates: Option<Certificates>,
-    /// What it prints when it can be used.
+    /// The line that it prints once it accepts requests.
     ready: &'static str,
     node: Option<Node>,
 }
 
-/// What a [`Server`] is started with.
+/// The settings of a [`Server`].
 #[derive(Debug, Default)]
 #[must_use = "nothing runs before `start`"]
 pub struct ServerBuilder {
@@ -65,24 +65,24 @@ impl Server {
         Self::builder().start().await
     }
 
-    /// A server with other settings.
+    /// Returns a builder for a server with other settings.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The port of [`addr`](Self::addr).
+    /// Returns the port of [`addr`](Self::addr).
     #[must_use]
     pub fn port(&self) -> u16 {
         self.addr.port()
     }
 
-    /// The URL to connect to, with the password if there is one.
+    /// Returns the URL to connect to, with the password if there is one.
     ///
     /// It has no path: `format!("{url}/3")` is the URL of database 3.
     #[must_use]
@@ -91,18 +91,18 @@ impl Server {
         url(self.scheme(), self.addr, login)
     }
 
-    /// The URL with other credentials, right or wrong.
+    /// Returns the URL with other credentials, right or wrong.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
         url(self.scheme(), self.addr, Some((user, password)))
     }
 
-    /// The scheme of its [`url`](Self::url).
+    /// Returns the scheme of its [`url`](Self::url).
     pub(crate) fn scheme(&self) -> &'static str {
         if self.certificates.is_some() { "rediss" } else { "redis" }
     }
 
-    /// A client for the test itself.
+    /// Returns a client for the test itself.
     pub(crate) fn client(&self) -> RedisResult<Client> {
         let Some(certificates) = &self.certificates else { return Client::open(self.url()) };
         let (client_cert, client_key) = certificates.client();
@@ -111,29 +111,29 @@ impl Server {
         Client::build_with_tls(self.url(), TlsCertificates { client_tls, root_cert })
     }
 
-    /// The folder of its files, such as a Unix socket with a relative name.
+    /// Returns the folder of its files, such as a Unix socket with a relative name.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The node that it runs on.
+    /// Returns the node that it runs on.
     ///
     /// # Panics
     ///
     /// If it is not in a [`Network`].
     #[must_use]
     pub fn node(&self) -> &Node {
-        self.node.as_ref().expect("it runs on a node")
+        self.node.as_ref().expect("the server runs on a node")
     }
 
-    /// A connection for the test itself, patient with a slow server.
+    /// Opens a connection for the test itself, with long timeouts for a slow server.
     ///
     /// # Panics
     ///
-    /// If the server does not answer.
+    /// If the server does not reply.
     pub async fn connection(&self) -> MultiplexedConnection {
-        self.try_connection().await.expect("the server answers")
+        self.try_connection().await.expect("the server replies")
     }
 
     pub(crate) async fn try_connection(&self) -> RedisResult<MultiplexedConnection> {
@@ -143,31 +143,32 @@ impl Server {
         self.client()?.get_multiplexed_async_connection_with_config(&patient).await
     }
 
-    /// Asks with a command whose arguments have no spaces.
-    pub(crate) async fn try_ask<T: FromRedisValue>(&self, line: &str) -> RedisResult<T> {
+    /// Returns the reply to a command whose arguments contain no spaces.
+    pub(crate) async fn try_query<T: FromRedisValue>(&self, line: &str) -> RedisResult<T> {
         command(line).query_async(&mut self.try_connection().await?).await
     }
 
-    /// Waits until so many replicas have acknowledged all that this server has.
+    /// Waits until this many replicas have acknowledged every write of this server.
     ///
     /// # Panics
     ///
     /// If that takes longer than 30 seconds.
-    pub async fn replicated(&self, replicas: usize) {
+    pub async fn wait_for_replicas(&self, replicas: usize) {
         eventually("the replicas are up to date", LIMIT, async || {
             self.is_replicated(replicas).await
         })
         .await;
     }
 
-    /// Whether so many replicas have acknowledged all that this server has. A replica is "online" before
-    /// it does, and what came with its copy of the data it may acknowledge a second before it is sent
-    /// more; so they are asked twice.
+    /// Returns whether this many replicas have acknowledged every write of this server.
+    ///
+    /// `WAIT` is sent twice: a replica is "online" before it acknowledges anything, and it may
+    /// acknowledge its copy of the data a second before it receives further writes.
     pub(crate) async fn is_replicated(&self, replicas: usize) -> bool {
         let Ok(mut connection) = self.try_connection().await else { return false };
         let mut written = redis::pipe();
         for _ in 0..2 {
-            written.cmd("FUNCTION").arg("FLUSH").ignore(); // a write without a key, for clusters too
+            written.cmd("FUNCTION").arg("FLUSH").ignore(); // a write that needs no key
             written.cmd("WAIT").arg(replicas).arg(1_000);
         }
         let acknowledged = written.query_async::<[usize; 2]>(&mut connection).await;
@@ -178,13 +179,13 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the server does not answer.
+    /// If the server does not reply.
     #[must_use]
     pub fn log(&self) -> CommandLog {
         CommandLog::start(self.addr, self.password.as_deref())
     }
 
-    /// Stops the process where it is: the system still accepts connections and bytes for it.
+    /// Stops the process with `SIGSTOP`; the kernel still accepts connections and bytes for it.
     ///
     /// # Panics
     ///
@@ -193,7 +194,7 @@ impl Server {
         self.child.pause();
     }
 
-    /// Lets the process run on after [`pause`](Self::pause).
+    /// Continues the process after [`pause`](Self::pause).
     ///
     /// # Panics
     ///
@@ -202,50 +203,50 @@ impl Server {
         self.child.resume();
     }
 
-    /// Kills the process and waits until it is gone; nothing listens on the port then.
+    /// Kills the process and waits for its end; afterwards nothing listens on the port.
     ///
     /// # Panics
     ///
-    /// If the system does not allow it.
+    /// If the process cannot be killed.
     pub fn kill(&self) {
         self.child.kill();
     }
 
-    /// Starts the server again, with the same port, folder and settings; kills it before if needed.
+    /// Starts the server again with the same port, folder and settings, killing it first if needed.
     ///
-    /// Returns when it is ready, which is after it has loaded what it kept on disk.
+    /// Returns when it is ready, which is after it has loaded its data from disk.
     ///
     /// # Panics
     ///
-    /// If it does not start, for example because the port was taken meanwhile.
+    /// If it does not start, for example because the port is in use by now.
     pub async fn restart(&mut self) {
         self.kill();
         self.child = launch(&self.command, self.ready)
             .await
-            .unwrap_or_else(|output| panic!("{} does not start again:\n{output}", self.addr));
+            .unwrap_or_else(|output| panic!("{} does not restart:\n{output}", self.addr));
     }
 }
 
 impl ServerBuilder {
-    /// Starts another program, which understands the same configuration file.
+    /// Sets another program to start, which must understand the same configuration file.
     pub fn command(mut self, command: Command) -> Self {
         self.command = Some(command);
         self
     }
 
-    /// Has it speak TLS, and nothing else, with clients that have a certificate.
+    /// Accepts TLS connections only, from clients with a certificate.
     pub fn tls(mut self, certificates: &Certificates) -> Self {
         self.certificates = Some(certificates.clone());
         self
     }
 
-    /// Runs it on a node of a network.
+    /// Runs the server on a node of a network.
     pub fn node(mut self, node: &Node) -> Self {
         self.node = Some(node.clone());
         self
     }
 
-    /// Runs it on a node of its own, if there is a network.
+    /// Runs the server on a new node of `network`, if there is one.
     pub(crate) async fn within(self, network: Option<&Network>) -> Self {
         match network {
             Some(network) => self.node(&network.node().await),
@@ -276,9 +277,9 @@ impl ServerBuilder {
     ///
     /// # Panics
     ///
-    /// If `redis-server` is not installed or does not like its configuration.
+    /// If `redis-server` is not installed or rejects its configuration.
     pub async fn start(mut self) -> Server {
-        let dir = TempDir::with_prefix("redis-").expect("a folder can be made");
+        let dir = TempDir::with_prefix("redis-").expect("a folder can be created");
         let mut command = self.command.take().unwrap_or_else(redis_server);
         if let Some(node) = &self.node {
             command = node.command(&command);
@@ -292,7 +293,7 @@ impl ServerBuilder {
                 None => port::free(),
             };
             let config = self.config_file(addr, dir.path());
-            fs::write(dir.path().join(CONFIG), config).expect("the folder can be written to");
+            fs::write(dir.path().join(CONFIG), config).expect("the folder is writable");
             match launch(&command, ready).await {
                 Ok(child) => {
                     let Self { password, certificates, node, .. } = self;
@@ -307,7 +308,7 @@ impl ServerBuilder {
                         node,
                     };
                 }
-                // Somebody else was faster; our own process has ended.
+                // Another process has taken the port; ours has ended.
                 Err(output) if output.contains(TAKEN) && retries.next().is_some() => {}
                 Err(output) => panic!("the server does not start:\n{output}"),
             }
@@ -325,9 +326,10 @@ impl ServerBuilder {
     }
 }
 
-/// A server that is ready, or what it printed instead.
+/// Starts a server and returns it once it is ready, or its output if it is not.
 ///
-/// Its own output says so: whoever else answers on the port would not be taken for it.
+/// Readiness is read from its own output, so another process on the same port is never mistaken for
+/// it.
 async fn launch(command: &Command, ready: &str) -> Result<Child, String> {
     let child = Child::spawn(command);
     match child.find_line(ready, LIMIT).await {

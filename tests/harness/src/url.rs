@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// The URL of the server at `addr` for a user and a password, both as a URL spells them.
+/// Returns the URL of the server at `addr`, with a percent-encoded user and password.
 pub(crate) fn url(scheme: &str, addr: SocketAddr, login: Option<(&str, &str)>) -> String {
     match login {
         Some((user, password)) => format!("{scheme}://{user}:{password}@{addr}"),
@@ -10,7 +10,7 @@ pub(crate) fn url(scheme: &str, addr: SocketAddr, login: Option<(&str, &str)>) -
     }
 }
 
-/// The URL of locks in these servers, which know nothing of each other.
+/// Returns the Redlock URL of independent servers.
 #[must_use]
 pub fn redlock_url(servers: impl IntoIterator<Item = SocketAddr>) -> String {
     let hosts: Vec<_> = servers.into_iter().map(|server| server.to_string()).collect();

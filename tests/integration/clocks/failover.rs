@@ -1,4 +1,4 @@
-//! The clock of the next master is ahead of the last one's, or behind: an expiry is a time of day.
+//! A failover to a master whose clock is ahead or behind: an expiry is an absolute time.
 
 use std::cell::RefCell;
 
@@ -8,10 +8,9 @@ use redis::AsyncTypedCommands as _;
 use tokio::time::timeout;
 
 use super::{HOUR, valkey};
-use crate::support::kit::{SOON, pttl};
-use crate::support::trace::FENCE;
+use crate::support::{FENCE_KEY, SOON, pttl};
 
-/// A master whose clock is right, and two replicas whose clock is so many seconds ahead.
+/// Starts a master with the right time, and two replicas whose clocks are this many seconds ahead.
 async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {
     let (right, wrong) = (Clock::new(), Clock::new());
     wrong.set(ahead);
@@ -24,17 +23,17 @@ async fn start(ahead: i64) -> (Sentinels, [Clock; 2]) {
     (Sentinels::start_with("lock", settings).await, [right, wrong])
 }
 
-/// Loses the master, for a server whose clock is wrong.
+/// Kills the master and waits for a new one, whose clock is wrong.
 async fn fail_over(sentinels: &Sentinels) {
     let master = &sentinels.servers()[0];
     master.kill();
-    sentinels.switched(master.port()).await;
+    sentinels.wait_until_replaced(master.port()).await;
 }
 
-/// Nothing tells the holder before its next renewal, and it is no help that all replicas have acknowledged
-/// the lock; the fences tell the two apart.
+/// The holder notices with its next renewal, although all replicas have acknowledged the lock;
+/// until then, fences order the two holders.
 #[tokio::test]
-async fn f81_a_next_master_whose_clock_is_ahead_ends_a_lease_early() {
+async fn f81_loses_a_lease_early_when_the_next_clock_is_ahead() {
     let (sentinels, _clocks) = start(20).await;
     let builder = LockManager::builder().replicas(2);
     let locks = builder.connect(sentinels.url()).await.unwrap();
@@ -44,19 +43,19 @@ async fn f81_a_next_master_whose_clock_is_ahead_ends_a_lease_early() {
     fail_over(&sentinels).await;
     let younger = other.lock("k").ttl(SOON * 3).wait(SOON).await.unwrap();
 
-    assert!(!older.is_lost(), "it had still its time");
+    assert!(!older.is_lost(), "the lease was lost early");
     assert!(younger.fence() > older.fence());
-    timeout(SOON * 3, older.lost()).await.expect("it is told");
+    timeout(SOON * 3, older.lost()).await.expect("the loss is reported");
     younger.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn f81_a_next_master_whose_clock_is_behind_keeps_a_lock_until_it_is_renewed_or_released() {
+async fn f81_keeps_a_lock_when_the_next_masters_clock_is_behind() {
     let (sentinels, _clocks) = start(-20).await;
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let released = locks.lock("released").ttl(SOON * 2).await.unwrap();
     let held = locks.lock("held").ttl(SOON * 2).await.unwrap();
-    sentinels.servers()[0].replicated(2).await;
+    sentinels.servers()[0].wait_for_replicas(2).await;
     fail_over(&sentinels).await;
     let mut redis = sentinels.master().await.connection().await;
     assert!(pttl(&mut redis, "released").await > 20_000);
@@ -64,7 +63,7 @@ async fn f81_a_next_master_whose_clock_is_behind_keeps_a_lock_until_it_is_renewe
     released.release().await.unwrap();
     assert_eq!(pttl(&mut redis, "released").await, -2);
     let is_renewed = async || (1..=10_000).contains(&pttl(&mut redis, "held").await);
-    held.run(eventually("it is renewed", SOON * 2, is_renewed)).await.unwrap();
+    held.run(eventually("the lock is renewed", SOON * 2, is_renewed)).await.unwrap();
     let fence = held.fence();
     held.release().await.unwrap();
     let next = locks.lock("held").await.unwrap();
@@ -72,17 +71,17 @@ async fn f81_a_next_master_whose_clock_is_behind_keeps_a_lock_until_it_is_renewe
     next.release().await.unwrap();
 }
 
-/// Nearly the day that each failover adds to them.
+/// The clock is behind by nearly the day that each failover adds to the fences.
 #[tokio::test]
-async fn f81_fences_grow_though_the_next_master_is_hours_behind_and_has_lost_some() {
+async fn f81_grows_fences_when_the_next_master_is_hours_behind() {
     let (sentinels, _clocks) = start(-23 * HOUR).await;
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let guard = locks.lock("k").await.unwrap();
     let fence = guard.fence();
     guard.release().await.unwrap();
     let master = &sentinels.servers()[0];
-    master.connection().await.set(FENCE, 7).await.unwrap();
-    master.replicated(2).await;
+    master.connection().await.set(FENCE_KEY, 7).await.unwrap();
+    master.wait_for_replicas(2).await;
     fail_over(&sentinels).await;
     let guard = locks.lock("k").wait(SOON).await.unwrap();
     assert!(guard.fence() > fence, "{} after {fence}", guard.fence());

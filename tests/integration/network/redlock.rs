@@ -1,4 +1,4 @@
-//! Some of the independent servers are cut off.
+//! Independent servers of which some are cut off.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,10 @@ use harness::{Network, Node, Server, redlock_url};
 use lock_runtime::{LockManager, LossCause};
 use tokio::time::sleep;
 
-use super::{connect, due, empty, take};
-use crate::support::group::durable;
-use crate::support::kit::{SOON, ms, warm_up};
+use super::{acquire_on, connect, wait_until_due, wait_until_empty};
+use crate::support::{SOON, durable, ms, warm_up};
 
-/// Five servers: two on one node, and three on nodes of their own.
+/// Starts five servers: two on one node, and three on nodes of their own.
 async fn start(network: &Network) -> (Node, Vec<Server>, String) {
     let site = network.node().await;
     let mut servers = Vec::new();
@@ -25,7 +24,7 @@ async fn start(network: &Network) -> (Node, Vec<Server>, String) {
 }
 
 #[tokio::test]
-async fn f89_a_holder_with_two_of_five_stops_before_another_one_is_granted() {
+async fn f89_stops_a_holder_without_majority_before_the_next_grant() {
     const TTL: Duration = ms(3_000);
     let Some(network) = Network::start().await else { return };
     let (site, servers, url) = start(&network).await;
@@ -33,8 +32,8 @@ async fn f89_a_holder_with_two_of_five_stops_before_another_one_is_granted() {
     let outside = LockManager::connect(url).await.unwrap();
     warm_up(&outside).await;
 
-    let older = take(&site, inside.lock("k").ttl(TTL)).await;
-    due(&older, TTL).await;
+    let older = acquire_on(&site, inside.lock("k").ttl(TTL)).await;
+    wait_until_due(&older, TTL).await;
     site.cut();
     let (cut, left) = (Instant::now(), older.remaining());
     let first = async {
@@ -43,7 +42,7 @@ async fn f89_a_holder_with_two_of_five_stops_before_another_one_is_granted() {
     };
     let second = async {
         let younger = outside.lock("k").ttl(TTL).wait(SOON * 2).await.unwrap();
-        assert!(older.is_lost(), "there are two holders, one for {:?} more", older.remaining());
+        assert!(older.is_lost(), "two holders, one of them for {:?} more", older.remaining());
         println!("lost in {left:?}, granted to another one after {:?}", cut.elapsed());
         younger
     };
@@ -59,14 +58,14 @@ async fn f89_a_holder_with_two_of_five_stops_before_another_one_is_granted() {
     drop(older);
     let fence = younger.fence();
     younger.release().await.unwrap();
-    let next = take(&site, inside.lock("k").ttl(TTL).wait(SOON)).await;
+    let next = acquire_on(&site, inside.lock("k").ttl(TTL).wait(SOON)).await;
     assert!(next.fence() > fence, "{} after {fence}", next.fence());
     drop(next);
-    empty(&servers).await;
+    wait_until_empty(&servers).await;
 }
 
 #[tokio::test]
-async fn f88_a_server_that_is_cut_off_makes_nothing_slow() {
+async fn f88_stays_fast_with_a_cut_off_server() {
     const TTL: Duration = ms(2_000);
     let Some(network) = Network::start().await else { return };
     let (_, servers, url) = start(&network).await;
@@ -88,24 +87,24 @@ async fn f88_a_server_that_is_cut_off_makes_nothing_slow() {
     held.run(turns).await.unwrap();
     held.release().await.unwrap();
     times.sort_unstable();
-    // Whoever waits for the server does so for a second, each time.
+    // A call that waits for the server would take a second.
     assert!(times[times.len() / 2] < ms(100), "{times:?}");
     servers[4].node().heal();
-    empty(&servers).await;
+    wait_until_empty(&servers).await;
 }
 
 #[tokio::test]
-async fn f89_a_lease_outlives_half_its_ttl_without_a_majority() {
+async fn f89_keeps_a_lease_for_half_its_ttl_without_majority() {
     const TTL: Duration = ms(12_000);
     let Some(network) = Network::start().await else { return };
     let (_, servers, url) = start(&network).await;
-    // An attempt to connect that was begun just before the end of the cut is over in this time.
+    // Connection attempts from just before the end of the cut end within this time.
     let builder = LockManager::builder().timeout(ms(500));
     let locks = builder.connect(&*url).await.unwrap();
     let other = LockManager::connect(url).await.unwrap();
     let guard = locks.lock("k").ttl(TTL).await.unwrap();
     let cut = async {
-        // Renewals are begun in this time, and could only be counted wrongly.
+        // Renewals begin in this time, which would distort the count.
         sleep(TTL / 4).await;
         servers[2..].iter().for_each(|server| server.node().cut());
         sleep(TTL / 2).await;
@@ -115,9 +114,9 @@ async fn f89_a_lease_outlives_half_its_ttl_without_a_majority() {
         left
     };
     let left = guard.run(cut).await.unwrap();
-    assert!(left < TTL / 4, "it was renewed without a majority: {left:?} were left");
+    assert!(left < TTL / 4, "renewed without a majority: {left:?} left");
     assert!(other.lock("k").ttl(TTL).wait(ms(300)).await.unwrap_err().is_busy());
     guard.release().await.unwrap();
     other.lock("k").ttl(TTL).wait(SOON).await.unwrap().release().await.unwrap();
-    empty(&servers).await;
+    wait_until_empty(&servers).await;
 }

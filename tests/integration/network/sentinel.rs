@@ -1,21 +1,20 @@
-//! A master that sentinels watch is cut off, and another one named.
+//! A master of sentinels that is cut off and replaced.
 
 use std::time::{Duration, Instant};
 
-use harness::{Network, Node, Sentinels, eventually};
+use harness::{Network, Node, Sentinels, eventually, run};
 use lock_runtime::{LockGuard, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::{Data, LIMIT, connect, due, empty, granted, take};
-use crate::support::kit::{SOON, ms, renewed, run, warm_up};
-use crate::support::trace::absent;
+use super::{Data, LIMIT, acquire, acquire_on, connect, wait_until_due, wait_until_empty};
+use crate::support::{SOON, ms, wait_until_absent, wait_until_renewed, warm_up};
 
 const TTL: Duration = ms(5_000);
 
-/// Cuts a node off, and takes `k` there on a connection that was made before.
-async fn take_alone(node: &Node, url: String) -> (LockManager, LockGuard) {
+/// Cuts a node off and acquires `k` there, over a connection from before the cut.
+async fn acquire_during_cut(node: &Node, url: String) -> (LockManager, LockGuard) {
     let (ready, is_ready) = oneshot::channel();
     let (cut, is_cut) = oneshot::channel();
     let work = node.run(move || async move {
@@ -34,45 +33,46 @@ async fn take_alone(node: &Node, url: String) -> (LockManager, LockGuard) {
     tokio::join!(work, cut).0
 }
 
-/// The replicas have never heard of the lock that the old master grants, and renews as long as it is alone.
+/// The replicas have not received the lock, which the old master grants and renews while it is cut
+/// off.
 #[tokio::test]
-async fn f79_fences_order_the_holders_on_both_sides_of_a_cut() {
+async fn f79_orders_holders_on_both_sides_of_a_cut_by_fence() {
     let Some(network) = Network::start().await else { return };
     let sentinels = Sentinels::start_in(&network, "lock").await;
     let old = sentinels.master().await;
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let data = Data::default();
 
-    let (beside, older) = take_alone(old.node(), sentinels.url()).await;
+    let (beside, older) = acquire_during_cut(old.node(), sentinels.url()).await;
     let first = older.run(data.keep_writing(older.fence()));
     let second = async {
-        let younger = granted(&locks, TTL).await;
+        let younger = acquire(&locks, TTL).await;
         assert!(data.write(younger.fence()), "{} after {}", younger.fence(), older.fence());
         let went_on = async || data.refused(older.fence()) > 10;
-        younger.run(eventually("the older one writes on", SOON, went_on)).await.unwrap();
+        younger.run(eventually("the older holder still writes", SOON, went_on)).await.unwrap();
         old.node().heal();
         (younger, Instant::now())
     };
     let (stopped, (younger, healed)) = tokio::join!(first, second);
-    println!("the older one is told {:?} after the cut was healed", healed.elapsed());
+    println!("the older holder stopped {:?} after the end of the cut", healed.elapsed());
     assert!(stopped.unwrap_err().is_lost());
     assert!(data.write(younger.fence()) && !data.write(older.fence()));
 
     drop(older);
     let fence = younger.fence();
     younger.release().await.unwrap();
-    sentinels.well().await;
-    empty(sentinels.servers()).await;
-    let next = take(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
+    sentinels.wait_until_healthy().await;
+    wait_until_empty(sentinels.servers()).await;
+    let next = acquire_on(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
     assert!(next.fence() > fence, "{} after {fence}", next.fence());
     drop(next);
-    empty(sentinels.servers()).await;
+    wait_until_empty(sentinels.servers()).await;
 }
 
-/// The old master renews the lease, and no replica acknowledges that. Who asks for all replicas has to wait
-/// until the old master is one of them.
+/// The old master renews the lease, but no replica acknowledges that. An acquire that requires all
+/// replicas has to wait until the old master has become one of them.
 #[tokio::test]
-async fn f79_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
+async fn f79_grants_one_holder_over_a_cut_with_replicas() {
     let Some(network) = Network::start().await else { return };
     let sentinels = Sentinels::start_in(&network, "lock").await;
     let old = sentinels.master().await;
@@ -82,11 +82,11 @@ async fn f79_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
     drop(careful.lock("warm").wait(SOON).await.unwrap());
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
 
-    let older = take(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
-    due(&older, TTL).await;
+    let older = acquire_on(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
+    wait_until_due(&older, TTL).await;
     old.node().cut();
-    let younger = granted(&locks, TTL).await;
-    assert!(older.is_lost(), "there are two holders, one for {:?} more", older.remaining());
+    let younger = acquire(&locks, TTL).await;
+    assert!(older.is_lost(), "two holders, one of them for {:?} more", older.remaining());
     assert_eq!(older.lost().await, LossCause::Expired);
     assert!(younger.fence() > older.fence());
     let error = careful.lock("other").wait(ms(2_000)).await.unwrap_err();
@@ -96,16 +96,16 @@ async fn f79_with_replicas_nobody_holds_a_lock_twice_over_a_cut() {
     drop(older);
     let fence = younger.fence();
     younger.release().await.unwrap();
-    sentinels.well().await;
-    let next = granted(&careful, TTL).await;
+    sentinels.wait_until_healthy().await;
+    let next = acquire(&careful, TTL).await;
     assert!(next.fence() > fence, "{} after {fence}", next.fence());
     next.release().await.unwrap();
-    empty(sentinels.servers()).await;
+    wait_until_empty(sentinels.servers()).await;
 }
 
-/// Without its replicas it takes no writes, so there is an end to what the first test shows.
+/// Without its replicas, the old master accepts no writes, so the older holder stops.
 #[tokio::test]
-async fn f44_f79_a_master_that_wants_replicas_renews_nothing_without_them() {
+async fn f44_f79_renews_nothing_on_a_master_that_requires_replicas() {
     let Some(network) = Network::start().await else { return };
     let sentinels = Sentinels::start_in(&network, "lock").await;
     for server in sentinels.servers() {
@@ -115,14 +115,15 @@ async fn f44_f79_a_master_that_wants_replicas_renews_nothing_without_them() {
     }
     let old = sentinels.master().await;
     let beside = connect(old.node(), LockManager::builder(), sentinels.url()).await;
-    let guard = take(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
+    let guard = acquire_on(old.node(), beside.lock("k").ttl(TTL).wait(SOON)).await;
     old.node().cut();
-    let cause = timeout(TTL * 2, guard.lost()).await.expect("it stops while the master is alone");
+    let cause =
+        timeout(TTL * 2, guard.lost()).await.expect("the holder stops while the master is cut off");
     assert_eq!(cause, LossCause::Expired);
 }
 
-/// A holder on the side of the next master goes on with it.
-async fn follows(cut: impl Fn(&Node)) {
+/// Checks that a holder on the side of the next master keeps its lock there.
+async fn assert_follows(cut: impl Fn(&Node)) {
     const TTL: Duration = ms(10_000);
     let Some(network) = Network::start().await else { return };
     let sentinels = Sentinels::start_in(&network, "lock").await;
@@ -130,23 +131,23 @@ async fn follows(cut: impl Fn(&Node)) {
     let locks = LockManager::connect(sentinels.url()).await.unwrap();
     let idle = LockManager::connect(sentinels.url()).await.unwrap();
     let guard = locks.lock("k").ttl(TTL).await.unwrap();
-    old.replicated(2).await;
+    old.wait_for_replicas(2).await;
 
     cut(old.node());
     let began = Instant::now();
-    sentinels.switched(old.port()).await;
+    sentinels.wait_until_replaced(old.port()).await;
     let switched = Instant::now();
     let mut master = sentinels.master().await.connection().await;
-    eventually("the next master is asked", SOON, async || {
+    eventually("the next master gets requests", SOON, async || {
         let _other = locks.lock("other").ttl(TTL).wait(SOON).await.unwrap();
         master.exists("other").await.unwrap()
     })
     .await;
     println!("followed {:?} after the failover of {:?}", switched.elapsed(), switched - began);
     let first = idle.lock("first").ttl(TTL).wait(SOON).await.unwrap();
-    assert!(master.exists("first").await.unwrap(), "the old master was asked");
+    assert!(master.exists("first").await.unwrap(), "the old master got the request");
     first.release().await.unwrap();
-    renewed(&mut master, "k", 9_000).await;
+    wait_until_renewed(&mut master, "k", 9_000).await;
     assert!(!guard.is_lost());
     let fence = guard.fence();
     guard.release().await.unwrap();
@@ -155,18 +156,18 @@ async fn follows(cut: impl Fn(&Node)) {
     next.release().await.unwrap();
 
     old.node().heal();
-    sentinels.well().await;
-    absent(&mut old.connection().await, "k", LIMIT).await;
-    empty(sentinels.servers()).await;
+    sentinels.wait_until_healthy().await;
+    wait_until_absent(&mut old.connection().await, "k", LIMIT).await;
+    wait_until_empty(sentinels.servers()).await;
 }
 
 #[tokio::test]
-async fn f80_a_lease_outlives_a_master_that_is_cut_off() {
-    follows(Node::cut).await;
+async fn f80_keeps_a_lease_when_its_master_is_cut_off() {
+    assert_follows(Node::cut).await;
 }
 
-/// The holder reaches the old master as well, which would go on to renew the lease, and to grant locks.
+/// The holder still reaches the old master, which would go on to renew leases and to grant locks.
 #[tokio::test]
-async fn f79_f80_a_master_that_is_cut_off_from_the_others_is_left() {
-    follows(Node::cut_from_nodes).await;
+async fn f79_f80_leaves_a_master_cut_off_from_the_other_servers() {
+    assert_follows(Node::cut_from_nodes).await;
 }

@@ -1,4 +1,4 @@
-//! Many who want the same lock.
+//! Many clients that request the same lock.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -8,14 +8,12 @@ use harness::{CommandLog, Server, eventually};
 use lock_runtime::{LockGuard, LockManager};
 use redis::AsyncTypedCommands as _;
 
-use crate::support::group::Group;
-use crate::support::kit::{SOON, ms, occupy};
-use crate::support::trace::{AT_ONCE, is_script};
+use crate::support::{AT_ONCE, Group, SOON, is_script, ms, occupy};
 
 const CONTENDERS: usize = 20;
 
-/// Five servers, and the managers that contend for their votes.
-async fn contenders() -> (Group, Vec<LockManager>) {
+/// Starts five servers, and managers that compete for their votes.
+async fn start() -> (Group, Vec<LockManager>) {
     let group = Group::start(5).await;
     let mut managers = Vec::new();
     for _ in 0..CONTENDERS {
@@ -24,24 +22,24 @@ async fn contenders() -> (Group, Vec<LockManager>) {
     (group, managers)
 }
 
-/// The tokens with which votes were asked for, up to the one that holds the lock.
-fn asked_before(log: &CommandLog, key: &str, winner: &str) -> usize {
+/// Counts the tokens in requests for votes up to that of the winner.
+fn rounds_before(log: &CommandLog, key: &str, winner: &str) -> usize {
     let entries = log.entries();
-    let asked = entries.iter().filter(|entry| is_script(entry) && entry.has(key));
-    let takes = asked.filter(|entry| entry.args.len() == 10).map(|entry| entry.args[7].as_str());
+    let scripts = entries.iter().filter(|entry| is_script(entry) && entry.has(key));
+    let takes = scripts.filter(|entry| entry.args.len() == 10).map(|entry| entry.args[7].as_str());
     takes.take_while(|token| *token != winner).collect::<HashSet<_>>().len()
 }
 
-/// The token that most servers keep; others are being given back.
-fn holder(values: Vec<Option<String>>) -> String {
+/// Returns the token on most servers; votes with other tokens are being released.
+fn majority(values: Vec<Option<String>>) -> String {
     let tokens: Vec<_> = values.into_iter().flatten().collect();
     let count = |token: &&String| tokens.iter().filter(|other| other == token).count();
     tokens.iter().max_by_key(count).unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f87_one_of_many_contenders_wins_within_ten_rounds() {
-    let (mut group, managers) = contenders().await;
+async fn f87_elects_one_of_many_contenders_within_ten_rounds() {
+    let (mut group, managers) = start().await;
     for round in 0..5 {
         let key = format!("f87:{round}");
         let logs: Vec<_> = group.servers.iter().map(Server::log).collect();
@@ -55,10 +53,10 @@ async fn f87_one_of_many_contenders_wins_within_ten_rounds() {
             for place in 0..CONTENDERS {
                 let guard = winners.recv().await.unwrap();
                 if place == 0 {
-                    let token = holder(group.values(&key).await);
+                    let token = majority(group.values(&key).await);
                     logs[0].settle().await;
-                    let asked = asked_before(&logs[0], &key, &token);
-                    assert!(asked <= 10 * CONTENDERS, "{asked} attempts before the first winner");
+                    let rounds = rounds_before(&logs[0], &key, &token);
+                    assert!(rounds <= 10 * CONTENDERS, "{rounds} attempts before the first winner");
                 }
                 assert!(Some(guard.fence()) > last);
                 last = Some(guard.fence());
@@ -69,10 +67,10 @@ async fn f87_one_of_many_contenders_wins_within_ten_rounds() {
     }
 }
 
-/// The first winner of each of many races; all others give up then.
+/// All other contenders give up once a race has its first winner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f87_a_hundred_races_are_won_within_ten_rounds() {
-    let (mut group, managers) = contenders().await;
+async fn f87_decides_a_hundred_races_within_ten_rounds() {
+    let (mut group, managers) = start().await;
     let log = group.servers[0].log();
     for race in 0..100 {
         let key = format!("race:{race}");
@@ -81,17 +79,17 @@ async fn f87_a_hundred_races_are_won_within_ten_rounds() {
             .map(|locks| locks.lock(&*key).ttl(SOON * 6).wait(SOON * 6).into_future());
         let (guard, ..) = select_all(requests.map(Box::pin)).await;
         let guard = guard.unwrap();
-        let token = holder(group.values(&key).await);
+        let token = majority(group.values(&key).await);
         log.settle().await;
-        let asked = asked_before(&log, &key, &token);
-        assert!(asked <= 10 * CONTENDERS, "{asked} attempts before the winner of {key}");
+        let rounds = rounds_before(&log, &key, &token);
+        assert!(rounds <= 10 * CONTENDERS, "{rounds} attempts before the winner of {key}");
         guard.release().await.unwrap();
     }
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
 }
 
 #[tokio::test]
-async fn who_waits_is_told_that_the_lock_is_free() {
+async fn notifies_waiters_of_a_release() {
     let mut group = Group::start(5).await;
     let (locks, other) = (group.connect().await, group.connect().await);
     let mut took = Duration::ZERO;
@@ -101,7 +99,7 @@ async fn who_waits_is_told_that_the_lock_is_free() {
             let request = other.lock("k").wait(SOON * 2);
             async move { (request.await.unwrap(), Instant::now()) }
         });
-        // The pauses are up to a second long by then.
+        // By then, pauses are up to a second long.
         tokio::time::sleep(ms(1_600)).await;
         let began = Instant::now();
         guard.release().await.unwrap();
@@ -116,12 +114,12 @@ async fn who_waits_is_told_that_the_lock_is_free() {
         query.query_async::<Vec<String>>(redis).await.unwrap().len()
     };
     for redis in &mut group.redis {
-        eventually("nobody listens", SOON * 2, async || channels(redis).await == 0).await;
+        eventually("no client is subscribed", SOON * 2, async || channels(redis).await == 0).await;
     }
 }
 
 #[tokio::test]
-async fn who_hears_nothing_asks_again() {
+async fn polls_without_push_messages() {
     let group = Group::start(3).await;
     let url = format!("{}?protocol=resp2", group.url());
     let (locks, other) = (group.connect().await, LockManager::connect(url).await.unwrap());
@@ -135,7 +133,7 @@ async fn who_hears_nothing_asks_again() {
 }
 
 #[tokio::test]
-async fn each_round_has_a_token_of_its_own() {
+async fn uses_a_new_token_in_each_round() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let log = group.servers[0].log();
@@ -155,11 +153,11 @@ async fn each_round_has_a_token_of_its_own() {
     for redis in &mut group.redis[1..] {
         redis.del("k").await.unwrap();
     }
-    group.empty(AT_ONCE).await;
+    group.wait_until_empty(AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_is_told_who_holds_the_lock() {
+async fn reports_the_holder_after_a_wait_in_vain() {
     let group = Group::start(3).await;
     let locks = group.connect().await;
     let _guard = locks.lock("k").ttl(SOON * 6).await.unwrap();

@@ -1,22 +1,21 @@
-//! Servers that are away.
+//! Servers that are unreachable.
 
 use std::time::{Duration, Instant};
 
-use harness::{Mode, eventually};
+use harness::{Mode, eventually, run};
 use lock_runtime::{LockManager, LossCause};
 use tokio::time::{sleep, timeout};
 
-use crate::support::group::Group;
-use crate::support::kit::{SOON, ms, run, warm_up};
+use crate::support::{Group, SOON, ms, warm_up};
 
 const TIMEOUT: Duration = ms(500);
 const TTL: Duration = ms(2_000);
 
 #[tokio::test]
-async fn two_of_five_servers_may_be_away() {
+async fn works_without_two_of_five_servers() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
     let mut last = 0;
     for round in 0..4 {
         let away = [round, round + 1];
@@ -37,7 +36,7 @@ async fn two_of_five_servers_may_be_away() {
 }
 
 #[tokio::test]
-async fn without_a_majority_there_is_an_error_that_names_the_servers() {
+async fn names_the_servers_when_a_majority_is_missing() {
     let group = Group::start(5).await;
     let builder = LockManager::builder().timeout(TIMEOUT);
     let locks = builder.clone().connect(group.url()).await.unwrap();
@@ -61,7 +60,7 @@ async fn without_a_majority_there_is_an_error_that_names_the_servers() {
 }
 
 #[tokio::test]
-async fn votes_for_a_lock_that_was_not_granted_are_given_back() {
+async fn releases_the_votes_of_a_lost_round() {
     let mut group = Group::start(5).await;
     let locks = LockManager::builder().timeout(TIMEOUT).connect(group.url()).await.unwrap();
     warm_up(&locks).await;
@@ -72,11 +71,11 @@ async fn votes_for_a_lock_that_was_not_granted_are_given_back() {
     for server in &group.servers[2..] {
         server.resume();
     }
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
 }
 
 #[tokio::test]
-async fn connections_that_were_killed_are_replaced_without_an_error() {
+async fn replaces_killed_connections_without_an_error() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let long = locks.lock("long").ttl(TTL).wait(SOON).await.unwrap();
@@ -91,13 +90,14 @@ async fn connections_that_were_killed_are_replaced_without_an_error() {
     };
     long.run(rounds).await.unwrap();
     long.release().await.unwrap();
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
 }
 
 #[tokio::test]
-async fn f88_a_server_that_does_not_answer_makes_nothing_slow() {
+async fn f88_stays_fast_with_a_silent_server() {
     let group = Group::start(5).await;
-    let (locks, other) = (group.connect_over_networks().await, group.connect_over_networks().await);
+    let (locks, other) =
+        (group.connect_through_proxies().await, group.connect_through_proxies().await);
     let held = locks.lock("held").ttl(TTL).wait(SOON).await.unwrap();
     group.proxies[2].both_ways(Mode::Lose);
     let (mut acquired, mut released) = (Vec::new(), Vec::new());
@@ -121,14 +121,14 @@ async fn f88_a_server_that_does_not_answer_makes_nothing_slow() {
     released.push(began.elapsed());
     for mut times in [acquired, released] {
         times.sort_unstable();
-        // Whoever waits for the server does so for a second, each time.
+        // A call that waits for the server would take a second.
         assert!(times[times.len() / 2] < ms(100), "{times:?}");
         assert!(times[times.len() * 9 / 10] < ms(500), "{times:?}");
     }
 }
 
 #[tokio::test]
-async fn f89_a_lease_that_nobody_can_renew_ends_at_its_deadline() {
+async fn f89_ends_a_lease_without_majority_at_its_deadline() {
     let group = Group::start(5).await;
     let locks = group.connect().await;
     let guard = locks.lock("k").ttl(TTL).await.unwrap();
@@ -145,5 +145,5 @@ async fn f89_a_lease_that_nobody_can_renew_ends_at_its_deadline() {
     }
     drop(guard);
     let free = async || locks.lock("k").ttl(TTL).await.is_ok();
-    eventually("it can be had again", SOON, free).await;
+    eventually("the lock is available again", SOON, free).await;
 }

@@ -1,16 +1,15 @@
-//! Servers that are not what they were, or not what they seem.
+//! Servers that were restarted, replaced or listed twice.
 
 use harness::{Proxy, Server, eventually, redlock_url};
 use lock_runtime::LockManager;
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::group::Group;
-use crate::support::kit::{SOON, ms};
+use crate::support::{Group, SOON, ms};
 
 #[tokio::test]
-async fn f85_a_server_that_has_forgotten_a_lease_gives_it_to_nobody() {
-    let mut group = Group::of((0..5).map(|_| Server::builder())).await;
+async fn f85_grants_no_lease_from_a_server_that_lost_its_data() {
+    let mut group = Group::start_with((0..5).map(|_| Server::builder())).await;
     let reached = |nodes: [usize; 3], proxies: &[Proxy]| {
         let proxies: Vec<_> = proxies.iter().map(Proxy::addr).collect();
         redlock_url((0..5).map(|node| {
@@ -38,21 +37,21 @@ async fn f85_a_server_that_has_forgotten_a_lease_gives_it_to_nobody() {
     let lease = guard.lease();
     let next = async || {
         let Ok(guard) = b.lock("f85").ttl(ms(1_500)).await else { return false };
-        assert!(lease.is_lost(), "there are two holders");
+        assert!(lease.is_lost(), "two holders");
         std::mem::forget(guard);
         true
     };
-    eventually("the next one", SOON * 2, next).await;
+    eventually("the next acquire succeeds", SOON * 2, next).await;
     let next = group.redis[3].get("f85").await.unwrap();
     assert!(next.is_some() && next != token, "{next:?}");
 }
 
 #[tokio::test]
-async fn f85_a_server_that_forgets_nothing_votes_after_a_restart() {
+async fn f85_counts_the_vote_of_a_restarted_persistent_server() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let guard = locks.lock("f85").ttl(ms(1_500)).await.unwrap();
-    group.held_on("f85", 3).await;
+    group.wait_until_held_on("f85", 3).await;
     group.servers[2].kill();
     group.servers[1].restart().await;
     guard.run(sleep(ms(3_000))).await.unwrap();
@@ -61,11 +60,11 @@ async fn f85_a_server_that_forgets_nothing_votes_after_a_restart() {
     guard.release().await.unwrap();
 }
 
-/// It is older than the ttl, and forgets nothing, but has never had the locks.
+/// The new server is older than the ttl and persistent, but has never had the locks.
 #[tokio::test]
-async fn f85_another_server_behind_a_name_has_no_vote_at_first() {
+async fn f85_ignores_the_vote_of_a_new_server_behind_a_name() {
     let mut group = Group::start(4).await;
-    eventually("the other one is older than any pause", SOON, async || {
+    eventually("the new server is older than any pause", SOON, async || {
         let info: String = redis::cmd("INFO").query_async(&mut group.redis[3]).await.unwrap();
         (3..10).any(|seconds| info.contains(&format!("uptime_in_seconds:{seconds}\r\n")))
     })
@@ -74,10 +73,10 @@ async fn f85_another_server_behind_a_name_has_no_vote_at_first() {
     let name = &group.proxies[2];
     let locks = LockManager::connect(redlock_url([one, two, name.addr()])).await.unwrap();
     locks.lock("f85").await.unwrap().release().await.unwrap();
-    name.lead_to(other);
+    name.redirect_to(other);
     name.cut();
     group.servers[1].kill();
-    eventually("the error tells", SOON, async || {
+    eventually("the error names the reason", SOON, async || {
         let error = locks.lock("f85").ttl(SOON * 12).await.expect_err("one vote of three");
         error.to_string().contains("was another server until")
     })
@@ -86,8 +85,8 @@ async fn f85_another_server_behind_a_name_has_no_vote_at_first() {
 }
 
 #[tokio::test]
-async fn f85_servers_that_have_just_started_say_how_long_they_do_not_vote() {
-    let group = Group::of((0..3).map(|_| Server::builder())).await;
+async fn f85_reports_when_votes_of_new_servers_count() {
+    let group = Group::start_with((0..3).map(|_| Server::builder())).await;
     let locks =
         LockManager::connect(redlock_url(group.servers.iter().map(Server::addr))).await.unwrap();
     let error = locks.lock("k").ttl(SOON * 12).await.unwrap_err();
@@ -97,7 +96,7 @@ async fn f85_servers_that_have_just_started_say_how_long_they_do_not_vote() {
 }
 
 #[tokio::test]
-async fn f86_two_names_of_one_server_are_an_error() {
+async fn f86_reports_two_names_of_one_server() {
     let group = Group::start(2).await;
     let [one, other] = [&group.servers[0], &group.servers[1]].map(Server::addr);
     let error =
@@ -107,7 +106,7 @@ async fn f86_two_names_of_one_server_are_an_error() {
 }
 
 #[tokio::test]
-async fn f86_a_server_that_turns_out_to_be_another_one_has_no_second_vote() {
+async fn f86_gives_no_second_vote_to_a_server_behind_two_names() {
     let group = Group::start(2).await;
     group.proxies[0].refuse();
     let [one, other] = [&group.servers[0], &group.servers[1]].map(Server::addr);

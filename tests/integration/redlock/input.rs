@@ -1,15 +1,14 @@
-//! Lists of servers that cannot be used.
+//! Invalid lists of servers.
 
 use std::time::Instant;
 
 use lock_runtime::{LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 
-use crate::support::group::{Group, durable};
-use crate::support::kit::SOON;
+use crate::support::{Group, SOON, durable};
 
 #[tokio::test]
-async fn a_list_of_servers_that_has_no_good_majority_is_an_error() {
+async fn rejects_lists_without_a_clear_majority() {
     for (url, text) in [
         ("redlock://", "host"),
         ("redlock://:sesame@a", "at least 3 servers, and there are 1"),
@@ -31,8 +30,8 @@ async fn a_list_of_servers_that_has_no_good_majority_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_password_and_a_database_are_those_of_all_servers() {
-    let group = Group::of((0..3).map(|_| durable().password("sesame"))).await;
+async fn uses_the_password_and_database_for_all_servers() {
+    let group = Group::start_with((0..3).map(|_| durable().password("sesame"))).await;
     let hosts: Vec<_> = group.servers.iter().map(|server| server.addr().to_string()).collect();
     let hosts = hosts.join(",");
     let locks = LockManager::connect(format!("redlock://:sesame@{hosts}/3")).await.unwrap();

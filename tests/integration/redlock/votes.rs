@@ -1,4 +1,4 @@
-//! Who gets the votes, and what becomes of those that nobody needs.
+//! Votes, and the release of unused ones.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,14 @@ use redis::AsyncTypedCommands as _;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::support::group::Group;
-use crate::support::kit::{SOON, ms, occupy, pttl};
-use crate::support::trace::{AT_ONCE, FENCE, absent};
+use crate::support::{AT_ONCE, FENCE_KEY, Group, SOON, ms, occupy, pttl, wait_until_absent};
 
 #[tokio::test]
-async fn the_key_has_the_same_token_on_all_servers_and_expires() {
+async fn sets_one_token_with_expiry_on_all_servers() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
     let guard = locks.lock("k").ttl(ms(5_000)).await.unwrap();
-    group.held_on("k", 5).await;
+    group.wait_until_held_on("k", 5).await;
     let mut tokens = group.values("k").await;
     tokens.dedup();
     assert_eq!(tokens.len(), 1, "{tokens:?}");
@@ -28,11 +26,11 @@ async fn the_key_has_the_same_token_on_all_servers_and_expires() {
     }
     assert!(locks.lock("k").await.unwrap_err().is_busy());
     guard.release().await.unwrap();
-    group.empty(AT_ONCE).await;
+    group.wait_until_empty(AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn another_program_excludes_us_by_a_majority_only() {
+async fn is_busy_when_another_program_has_a_majority() {
     let mut group = Group::start(5).await;
     let locks = group.connect().await;
     for redis in &mut group.redis[..2] {
@@ -40,19 +38,19 @@ async fn another_program_excludes_us_by_a_majority_only() {
     }
     let guard = locks.lock("k").await.unwrap();
     guard.release().await.unwrap();
-    group.held_on("k", 2).await;
+    group.wait_until_held_on("k", 2).await;
 
     occupy(&mut group.redis[4], "k", SOON * 12).await;
     let LockError::Busy { holder, retry_after, .. } = locks.lock("k").await.unwrap_err() else {
-        panic!("it is busy");
+        panic!("the lock is not busy");
     };
     assert_eq!(holder.as_deref(), Some("another program"));
     assert!(retry_after.is_some_and(|after| after > SOON * 11), "{retry_after:?}");
-    group.held_on("k", 3).await;
+    group.wait_until_held_on("k", 3).await;
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_lock_on_a_majority_is_an_error() {
+async fn reports_a_foreign_key_on_a_majority() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     group.redis[0].lpush("k", "x").await.unwrap();
@@ -61,27 +59,27 @@ async fn a_key_that_is_no_lock_on_a_majority_is_an_error() {
     let error = locks.lock("k").await.unwrap_err();
     assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
     assert!(error.to_string().contains("a list"), "{error}");
-    absent(&mut group.redis[2], "k", AT_ONCE).await;
+    wait_until_absent(&mut group.redis[2], "k", AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn the_vote_of_a_late_server_is_given_back_with_the_lock() {
+async fn releases_the_late_vote_of_a_granted_lock() {
     let mut group = Group::start(3).await;
-    let locks = group.connect_over_networks().await;
+    let locks = group.connect_through_proxies().await;
     group.proxies[0].to_server(Mode::Hold);
     locks.lock("k").ttl(SOON * 6).await.unwrap().release().await.unwrap();
     group.proxies[0].to_server(Mode::Pass);
     locks.shutdown().await;
-    group.empty(AT_ONCE).await;
+    group.wait_until_empty(AT_ONCE).await;
     let log = group.servers[0].log();
     log.settle().await;
-    group.empty(AT_ONCE).await;
+    group.wait_until_empty(AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn the_vote_of_a_late_server_is_given_back_when_the_round_is_lost() {
+async fn releases_the_late_vote_of_a_lost_round() {
     let mut group = Group::start(3).await;
-    let locks = group.connect_over_networks().await;
+    let locks = group.connect_through_proxies().await;
     for redis in &mut group.redis[1..] {
         occupy(redis, "k", SOON * 6).await;
     }
@@ -90,13 +88,13 @@ async fn the_vote_of_a_late_server_is_given_back_when_the_round_is_lost() {
     assert!(locks.lock("k").ttl(SOON * 6).await.unwrap_err().is_busy());
     group.proxies[0].to_server(Mode::Pass);
     log.wait_for(|entry| entry.is("SET") && entry.has("k"), SOON).await;
-    absent(&mut group.redis[0], "k", AT_ONCE).await;
+    wait_until_absent(&mut group.redis[0], "k", AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn a_vote_that_is_lost_before_it_is_confirmed_does_not_count() {
+async fn ignores_a_vote_lost_before_its_confirmation() {
     let mut group = Group::start(3).await;
-    let locks = group.connect_over_networks().await;
+    let locks = group.connect_through_proxies().await;
     group.servers[2].kill();
     locks.lock("other").await.unwrap().release().await.unwrap();
     group.proxies[0].to_client(Mode::Hold);
@@ -109,20 +107,20 @@ async fn a_vote_that_is_lost_before_it_is_confirmed_does_not_count() {
     let error = granted.unwrap_err();
     assert!(error.to_string().contains("the vote was lost again"), "{error}");
     for redis in &mut group.redis[..2] {
-        absent(redis, "k", AT_ONCE).await;
+        wait_until_absent(redis, "k", AT_ONCE).await;
     }
 }
 
 #[tokio::test]
-async fn a_majority_remembers_the_fence_of_each_grant() {
+async fn stores_each_fence_on_a_majority() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
-    group.redis[0].set(FENCE, 1_u64 << 52).await.unwrap();
+    group.redis[0].set(FENCE_KEY, 1_u64 << 52).await.unwrap();
     for _ in 0..5 {
         let guard = locks.lock("k").ttl(SOON * 6).wait(SOON).await.unwrap();
         let mut counters = Vec::new();
         for redis in &mut group.redis {
-            counters.push(redis.get_int(FENCE).await.unwrap().unwrap_or_default());
+            counters.push(redis.get_int(FENCE_KEY).await.unwrap().unwrap_or_default());
         }
         let fence = isize::try_from(guard.fence().get()).unwrap();
         let remember = counters.iter().filter(|last| **last >= fence).count();
@@ -132,9 +130,9 @@ async fn a_majority_remembers_the_fence_of_each_grant() {
 }
 
 #[tokio::test]
-async fn a_vote_whose_answer_is_lost_is_given_back_at_once() {
+async fn releases_a_vote_without_a_reply_at_once() {
     let mut group = Group::start(3).await;
-    let locks = group.connect_over_networks().await;
+    let locks = group.connect_through_proxies().await;
     for redis in &mut group.redis[1..] {
         occupy(redis, "lost", SOON * 6).await;
     }
@@ -143,13 +141,13 @@ async fn a_vote_whose_answer_is_lost_is_given_back_at_once() {
     let began = Instant::now();
     assert!(locks.lock("lost").ttl(SOON * 6).await.unwrap_err().is_busy());
     log.wait_for(|entry| entry.is("DEL") && entry.has("lost"), SOON).await;
-    assert!(began.elapsed() < ms(900), "an answer has a second: {:?}", began.elapsed());
+    assert!(began.elapsed() < ms(900), "replies time out after a second: {:?}", began.elapsed());
 }
 
 #[tokio::test]
-async fn callers_that_go_away_leave_nothing_on_any_server() {
+async fn leaves_nothing_of_dropped_calls() {
     let mut group = Group::start(5).await;
-    let locks = group.connect_over_networks().await;
+    let locks = group.connect_through_proxies().await;
     for proxy in &group.proxies[3..] {
         proxy.to_client(Mode::Delay(ms(5)));
     }
@@ -165,11 +163,11 @@ async fn callers_that_go_away_leave_nothing_on_any_server() {
     };
     assert!(waits.await.iter().all(Result::is_err));
     locks.shutdown().await;
-    group.empty(AT_ONCE).await;
+    group.wait_until_empty(AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn an_acquire_that_is_dropped_at_any_poll_leaves_nothing() {
+async fn leaves_nothing_of_an_acquire_dropped_at_any_poll() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     for polls in 0..40 {
@@ -182,11 +180,11 @@ async fn an_acquire_that_is_dropped_at_any_poll_leaves_nothing() {
         tokio::select! { biased; _ = request => {} () = limit => {} }
     }
     locks.shutdown().await;
-    group.empty(AT_ONCE).await;
+    group.wait_until_empty(AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn fences_grow_whichever_servers_vote() {
+async fn grows_fences_whichever_servers_vote() {
     let mut group = Group::start(5).await;
     let (a, b) = (group.connect().await, group.connect().await);
     let mut last = None;
@@ -204,16 +202,16 @@ async fn fences_grow_whichever_servers_vote() {
 }
 
 #[tokio::test]
-async fn min_hold_keeps_the_key_on_all_servers() {
+async fn keeps_the_key_for_min_hold_on_all_servers() {
     let mut group = Group::start(3).await;
     let locks = group.connect().await;
     let guard = locks.lock("k").ttl(SOON).min_hold(ms(3_000)).await.unwrap();
     guard.release().await.unwrap();
-    group.held_on("k", 3).await;
+    group.wait_until_held_on("k", 3).await;
     for redis in &mut group.redis {
         let left = pttl(redis, "k").await;
         assert!((1..=3_000).contains(&left), "{left}");
     }
     assert!(locks.lock("k").await.unwrap_err().is_busy());
-    group.empty(SOON).await;
+    group.wait_until_empty(SOON).await;
 }

@@ -1,28 +1,29 @@
-//! Grants and renewals that replicas acknowledge.
+//! Grants and renewals that replicas must acknowledge.
 
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use harness::{Cluster, Sentinels, Server, redlock_url};
+use harness::{Cluster, Sentinels, Server, redlock_url, run};
 use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 
-use crate::support::kit::{SOON, ms, run};
-use crate::support::trace::{AT_ONCE, absent, is_acquire, is_renewal, queued};
+use crate::support::{
+    AT_ONCE, SOON, is_acquire, is_renewal, ms, wait_for_waiters, wait_until_absent,
+};
 
-/// A master and its replicas.
-async fn replicated(count: usize) -> (Server, Vec<Server>) {
+/// Starts a master and its replicas.
+async fn start(count: usize) -> (Server, Vec<Server>) {
     let settings = || Server::builder().config("repl-ping-replica-period 1");
     let master = settings().start().await;
     let of_master = format!("replicaof 127.0.0.1 {}", master.port());
     let replicas = join_all((0..count).map(|_| settings().config(&of_master).start())).await;
-    master.replicated(count).await;
+    master.wait_for_replicas(count).await;
     (master, replicas)
 }
 
 #[tokio::test]
-async fn f75_grants_and_renewals_are_acknowledged_on_their_own_connection() {
-    let (master, replicas) = replicated(1).await;
+async fn f75_waits_on_the_connection_of_each_grant_and_renewal() {
+    let (master, replicas) = start(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let log = master.log();
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
@@ -42,10 +43,10 @@ async fn f75_grants_and_renewals_are_acknowledged_on_their_own_connection() {
     assert!(outer.iter().filter(|entry| entry.is("WAIT")).count() >= 2);
 }
 
-/// The lock was taken in the master, and must not stay there.
+/// The master has granted the lock, which must not stay there.
 #[tokio::test]
-async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
-    let (master, replicas) = replicated(1).await;
+async fn f75_f76_releases_a_grant_without_acknowledgement() {
+    let (master, replicas) = start(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     replicas[0].pause();
     let began = Instant::now();
@@ -53,26 +54,26 @@ async fn f75_f76_a_grant_that_is_not_acknowledged_is_an_error_and_given_back() {
     assert!(began.elapsed() < ms(2_500), "{:?}", began.elapsed());
     assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("0 of 1 replicas have acknowledged it"), "{error}");
-    absent(&mut master.connection().await, "k", SOON).await;
+    wait_until_absent(&mut master.connection().await, "k", SOON).await;
     replicas[0].resume();
     locks.lock("k").wait(SOON).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn f79_a_renewal_that_is_not_acknowledged_moves_no_deadline() {
-    let (master, replicas) = replicated(1).await;
+async fn f79_keeps_the_deadline_without_acknowledgement() {
+    let (master, replicas) = start(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(2_000)).wait(SOON).await.unwrap();
     let log = master.log();
     replicas[0].pause();
     assert_eq!(guard.lost().await, LossCause::Expired);
-    assert!(log.count(|entry| entry.is("PEXPIRE")) > 0, "it was renewed in the master");
+    assert!(log.count(|entry| entry.is("PEXPIRE")) > 0, "the master has renewed it");
     replicas[0].resume();
 }
 
 #[tokio::test]
-async fn f79_a_lock_that_is_gone_is_lost_at_once_though_nobody_acknowledges_that() {
-    let (master, replicas) = replicated(1).await;
+async fn f79_loses_a_deleted_lock_at_once_without_replicas() {
+    let (master, replicas) = start(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(SOON).await.unwrap();
     replicas[0].pause();
@@ -81,10 +82,10 @@ async fn f79_a_lock_that_is_gone_is_lost_at_once_though_nobody_acknowledges_that
     replicas[0].resume();
 }
 
-/// All replicas are asked for, so it does not matter which one is promoted.
+/// With all replicas required, it does not matter which one is promoted.
 #[tokio::test]
-async fn f74_one_replica_of_two_is_not_enough_when_two_are_asked_for() {
-    let (master, replicas) = replicated(2).await;
+async fn f74_rejects_one_acknowledgement_of_two() {
+    let (master, replicas) = start(2).await;
     let two = LockManager::builder().replicas(2).connect(master.url()).await.unwrap();
     let one = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     replicas[1].pause();
@@ -94,14 +95,14 @@ async fn f74_one_replica_of_two_is_not_enough_when_two_are_asked_for() {
     replicas[1].resume();
 }
 
-/// A lock that was handed over was written by the one before, on another connection.
+/// The previous holder writes the hand-over, on another connection.
 #[tokio::test]
-async fn f78_a_lock_that_was_handed_over_is_acknowledged_too() {
-    let (master, replicas) = replicated(1).await;
+async fn f78_requires_acknowledgement_of_a_hand_over() {
+    let (master, replicas) = start(1).await;
     let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
     let guard = locks.lock("k").ttl(SOON).wait(SOON).await.unwrap();
     let waiter = tokio::spawn(locks.lock("k").ttl(SOON).wait(ms(3_000)).into_future());
-    queued(&mut master.connection().await, "k", 1).await;
+    wait_for_waiters(&mut master.connection().await, "k", 1).await;
     replicas[0].pause();
     guard.release().await.unwrap();
     let error = waiter.await.unwrap().unwrap_err().to_string();
@@ -109,9 +110,9 @@ async fn f78_a_lock_that_was_handed_over_is_acknowledged_too() {
     replicas[0].resume();
 }
 
-/// The old master is well and takes writes for seconds; only what the replicas have counts.
+/// The old master is healthy and accepts writes for seconds; only writes on the replicas count.
 #[tokio::test]
-async fn f79_nobody_holds_a_lock_twice_over_a_planned_failover() {
+async fn f79_grants_one_holder_over_a_planned_failover() {
     let sentinels = Sentinels::start("orders").await;
     let connect =
         async || LockManager::builder().replicas(2).connect(sentinels.url()).await.unwrap();
@@ -120,13 +121,13 @@ async fn f79_nobody_holds_a_lock_twice_over_a_planned_failover() {
     sentinels.fail_over().await;
     let request = new.lock("k").ttl(ms(2_500)).wait(SOON * 4);
     let held = guard.run(request.into_future()).await;
-    // Either the holder went on, and nobody else got it, or it had stopped before.
+    // Either the holder kept the lock, or it stopped before the next grant.
     assert!(!matches!(held, Ok(Ok(_))), "the lock was granted twice");
 }
 
 #[tokio::test]
-async fn f77_fewer_replicas_than_asked_for_are_an_error_at_start() {
-    let (master, _replicas) = replicated(1).await;
+async fn f77_reports_missing_replicas_at_start() {
+    let (master, _replicas) = start(1).await;
     let error = LockManager::builder().replicas(2).connect(master.url()).await.unwrap_err();
     assert!(
         error.to_string().contains("it has 1 of the 2 replicas that `replicas` asks for"),
@@ -136,7 +137,7 @@ async fn f77_fewer_replicas_than_asked_for_are_an_error_at_start() {
     let error = LockManager::builder().replicas(2).connect(cluster.url()).await.unwrap_err();
     assert!(error.to_string().contains("1 of the 2 replicas"), "{error}");
     let locks = LockManager::builder().replicas(1).connect(cluster.url()).await.unwrap();
-    // Only those of the server that keeps the lock are asked.
+    // Only replicas of the lock's own server count.
     let owner = cluster.owner("k").await;
     cluster.nodes()[3 + (owner + 1) % 3].pause();
     locks.lock("k").wait(SOON).await.unwrap().release().await.unwrap();
@@ -148,8 +149,8 @@ async fn f77_fewer_replicas_than_asked_for_are_an_error_at_start() {
 }
 
 #[tokio::test]
-async fn f75_who_may_not_wait_for_replicas_takes_no_lock() {
-    let (master, _replicas) = replicated(1).await;
+async fn f75_grants_no_lock_without_permission_for_wait() {
+    let (master, _replicas) = start(1).await;
     let mut redis = master.connection().await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all").await;
     let builder = LockManager::builder().replicas(1);
@@ -159,12 +160,12 @@ async fn f75_who_may_not_wait_for_replicas_takes_no_lock() {
     assert!(error.to_string().to_uppercase().contains("NOPERM"), "{error}");
     let error = locks.lock("k").await.unwrap_err();
     assert!(error.to_string().to_uppercase().contains("NOPERM"), "{error}");
-    absent(&mut redis, "k", AT_ONCE).await;
+    wait_until_absent(&mut redis, "k", AT_ONCE).await;
 }
 
 #[tokio::test]
-async fn f45_a_replica_is_an_error_at_start() {
-    let (master, replicas) = replicated(2).await;
+async fn f45_reports_a_replica_at_start() {
+    let (master, replicas) = start(2).await;
     let error = LockManager::connect(replicas[0].url()).await.unwrap_err();
     assert!(error.to_string().contains("this server is a replica"), "{error}");
     let all = [&master, &replicas[0], &replicas[1]].map(Server::addr);

@@ -1,18 +1,17 @@
-//! A planned failover of a server without sentinels: clients stay connected to the demoted master, which
-//! delivers the messages that its new master replicates.
+//! A planned failover without sentinels: clients stay connected to the demoted master, which
+//! delivers the push messages that its new master replicates.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use harness::{Proxy, Server, eventually};
+use harness::{Proxy, Server, eventually, run};
 use lock_runtime::{LockManager, LockRequest};
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, run};
-use crate::support::trace::queued;
+use crate::support::{SOON, ms, wait_for_waiters};
 
 /// Waiters whose connections stay, and those that reconnect to the new master.
 const STAY: usize = 6;
@@ -25,7 +24,7 @@ enum Way {
 }
 
 impl Way {
-    /// Makes the replica the master, and the master its replica.
+    /// Promotes the replica and demotes the master to its replica.
     async fn promote(self, master: &mut MultiplexedConnection, replica: &Server) {
         let port = replica.port();
         if matches!(self, Self::Failover) {
@@ -34,7 +33,7 @@ impl Way {
             run(&mut replica.connection().await, "REPLICAOF NO ONE").await;
             run(master, &format!("REPLICAOF 127.0.0.1 {port}")).await;
         }
-        eventually("the old master follows the new one", SOON * 2, async || {
+        eventually("the old master replicates the new one", SOON * 2, async || {
             let info: String =
                 redis::cmd("INFO").arg("replication").query_async(master).await.unwrap();
             info.contains("role:slave") && info.contains("master_link_status:up")
@@ -43,7 +42,7 @@ impl Way {
     }
 }
 
-/// Bodies that are running, and the fences of all grants.
+/// The number of running bodies, and the fences of all grants.
 #[derive(Default)]
 struct Turns {
     running: AtomicU32,
@@ -53,7 +52,7 @@ struct Turns {
 impl Turns {
     async fn take(&self, request: LockRequest) {
         let guard = request.ttl(ms(30_000)).wait(SOON * 6).await.unwrap();
-        assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
+        assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "two holders");
         self.fences.lock().unwrap().push(guard.fence().get());
         sleep(ms(100)).await;
         self.running.fetch_sub(1, Ordering::SeqCst);
@@ -61,7 +60,7 @@ impl Turns {
     }
 }
 
-/// Managers that connect to whatever `target` was when they did, each with a proxy of its own.
+/// Connects managers to `target`, each through its own proxy.
 async fn managers(count: usize, target: SocketAddr) -> Vec<(LockManager, Proxy)> {
     join_all((0..count).map(async |_| {
         let proxy = Proxy::start(target);
@@ -74,7 +73,7 @@ async fn fail_over_while_some_stay(way: Way) {
     let master = Server::start().await;
     let of_master = format!("replicaof 127.0.0.1 {}", master.port());
     let replica = Server::builder().config(&of_master).start().await;
-    master.replicated(1).await;
+    master.wait_for_replicas(1).await;
     let mut redis = master.connection().await;
     let (holder, stay) = (managers(1, master.addr()).await, managers(STAY, master.addr()).await);
     let reconnect = managers(RECONNECT, master.addr()).await;
@@ -83,11 +82,13 @@ async fn fail_over_while_some_stay(way: Way) {
     let turns = Turns { fences: Mutex::new(vec![guard.fence().get()]), ..Turns::default() };
     let waiters = stay.iter().chain(&reconnect).map(|(locks, _)| turns.take(locks.lock("k")));
     let release = async {
-        queued(&mut redis, "k", STAY + RECONNECT).await;
+        wait_for_waiters(&mut redis, "k", STAY + RECONNECT).await;
         way.promote(&mut redis, &replica).await;
-        stay.iter().for_each(|(_, proxy)| proxy.lead_to(replica.addr()));
+        for (_, proxy) in &stay {
+            proxy.redirect_to(replica.addr());
+        }
         for (_, proxy) in holder.iter().chain(&reconnect) {
-            proxy.lead_to(replica.addr());
+            proxy.redirect_to(replica.addr());
             proxy.cut();
         }
         let mut redis = replica.connection().await;
@@ -109,11 +110,11 @@ async fn fail_over_while_some_stay(way: Way) {
 }
 
 #[tokio::test]
-async fn f79_failover_to_a_replica_leaves_one_holder() {
+async fn f79_grants_one_holder_after_failover_to_a_replica() {
     fail_over_while_some_stay(Way::Failover).await;
 }
 
 #[tokio::test]
-async fn f79_replicaof_by_hand_leaves_one_holder() {
+async fn f79_grants_one_holder_after_replicaof_by_hand() {
     fail_over_while_some_stay(Way::ReplicaOf).await;
 }

@@ -1,19 +1,20 @@
-//! Taking a lock.
+//! Acquiring a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Mode, Proxy, Server, eventually};
+use harness::{Mode, Proxy, Server, eventually, run};
 use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl, run, setup, warm_up};
-use crate::support::trace::{holder, is_grant, is_release, is_script, tokens};
+use crate::support::{
+    SOON, is_grant, is_release, is_script, ms, pttl, setup, spawn_holder, tokens, warm_up,
+};
 
 #[tokio::test]
-async fn c063_the_key_has_an_expiry_from_its_first_moment() {
+async fn sets_key_and_expiry_at_once() {
     let (server, _, mut redis) = setup().await;
     let log = server.log();
     let current = Arc::new(AtomicU32::new(0));
@@ -21,21 +22,21 @@ async fn c063_the_key_has_an_expiry_from_its_first_moment() {
         let (mut redis, current) = (redis.clone(), Arc::clone(&current));
         async move {
             loop {
-                let key = format!("c063:{}", current.load(Ordering::Relaxed));
+                let key = format!("new-key:{}", current.load(Ordering::Relaxed));
                 let left = pttl(&mut redis, &key).await;
-                assert!(left >= 0 || left == -2, "PTTL is {left}"); // 0 in its last millisecond
+                assert!(left >= 0 || left == -2, "PTTL is {left}"); // 0 in the last millisecond
             }
         }
     });
     let options = ["ttl=300".to_owned(), "rounds=1000000".to_owned()];
     for round in 0..50 {
         current.store(round, Ordering::Relaxed);
-        let holder = holder(&server.url(), &format!("c063:{round}"), &options);
+        let holder = spawn_holder(&server.url(), &format!("new-key:{round}"), &options);
         let rounds = async || holder.lines().iter().filter(|line| *line == "released").count();
         eventually("ten rounds are done", SOON, async || rounds().await >= 10).await;
-        sleep(Duration::from_micros(200) * (round * 37 % 50)).await; // up to 10 ms, in no order
+        sleep(Duration::from_micros(200) * (round * 37 % 50)).await; // up to 10 ms, shuffled
         holder.kill();
-        let left = pttl(&mut redis, &format!("c063:{round}")).await;
+        let left = pttl(&mut redis, &format!("new-key:{round}")).await;
         assert!((0..=300).contains(&left) || left == -2, "PTTL is {left} after the kill");
     }
     poll.abort();
@@ -45,10 +46,10 @@ async fn c063_the_key_has_an_expiry_from_its_first_moment() {
     let entries = log.entries();
     let mut rounds = 0;
     let harmless = ["get", "exists", "pexpire", "del", "pttl"];
-    for entry in entries.iter().filter(|e| e.args[1..].iter().any(|arg| arg.contains("c063"))) {
+    for entry in entries.iter().filter(|e| e.args[1..].iter().any(|arg| arg.contains("new-key"))) {
         match &entry.args[..] {
             [set, key, _, rest @ ..] if entry.from_script() && set == "SET" => {
-                assert!(key.starts_with("c063:"));
+                assert!(key.starts_with("new-key:"));
                 assert_eq!(rest, ["PX", "300"]);
                 rounds += 1;
             }
@@ -62,27 +63,27 @@ async fn c063_the_key_has_an_expiry_from_its_first_moment() {
 }
 
 #[tokio::test]
-async fn c066_a_key_without_expiry_is_not_waited_for_for_ever() {
-    #[redis_lock(key = "c066a", ttl = "5s", wait = "300ms", manager = manager)]
+async fn stops_waiting_for_a_key_without_expiry() {
+    #[redis_lock(key = "foreign-key", ttl = "5s", wait = "300ms", manager = manager)]
     async fn call(manager: &LockManager) -> Result<(), LockError> {
         panic!("the body runs without the lock")
     }
 
     let (_server, locks, mut redis) = setup().await;
-    redis.set("c066a", "other").await.unwrap();
+    redis.set("foreign-key", "other").await.unwrap();
     let start = Instant::now();
-    let busy = timeout(SOON, call(&locks)).await.expect("it ends").unwrap_err();
+    let busy = timeout(SOON, call(&locks)).await.expect("the call ends").unwrap_err();
 
     assert!(start.elapsed() >= ms(300) && start.elapsed() < ms(900), "{:?}", start.elapsed());
     let LockError::Busy { holder, retry_after, .. } = busy else { panic!("{busy:?}") };
     assert_eq!((holder.as_deref(), retry_after), (Some("other"), None));
-    assert_eq!(redis.get("c066a").await.unwrap().unwrap(), "other");
-    assert_eq!(pttl(&mut redis, "c066a").await, -1);
+    assert_eq!(redis.get("foreign-key").await.unwrap().unwrap(), "other");
+    assert_eq!(pttl(&mut redis, "foreign-key").await, -1);
 }
 
 #[tokio::test]
-async fn c066_a_lost_expiry_comes_back_with_the_next_renewal() {
-    #[redis_lock(key = "c066b", ttl = "1s", manager = manager)]
+async fn restores_a_lost_expiry_with_the_next_renewal() {
+    #[redis_lock(key = "persisted-key", ttl = "1s", manager = manager)]
     async fn call(manager: &LockManager) -> Result<(), LockError> {
         sleep(ms(1_300)).await;
         Ok(())
@@ -91,18 +92,18 @@ async fn c066_a_lost_expiry_comes_back_with_the_next_renewal() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let call = tokio::spawn(async move { call(&locks).await });
-    log.wait_for(|entry| is_grant(entry, "c066b"), SOON).await;
-    run(&mut redis, "PERSIST c066b").await;
-    assert_eq!(pttl(&mut redis, "c066b").await, -1);
+    log.wait_for(|entry| is_grant(entry, "persisted-key"), SOON).await;
+    run(&mut redis, "PERSIST persisted-key").await;
+    assert_eq!(pttl(&mut redis, "persisted-key").await, -1);
 
-    let has_expiry = async || (1..=1_000).contains(&pttl(&mut redis, "c066b").await);
-    eventually("the expiry is back", ms(1_000), has_expiry).await;
+    let has_expiry = async || (1..=1_000).contains(&pttl(&mut redis, "persisted-key").await);
+    eventually("the expiry is restored", ms(1_000), has_expiry).await;
     call.await.unwrap().unwrap();
 }
 
-/// The answer is there in time, but nobody reads it before the lease has run out.
+/// The reply arrives in time, but the client reads it after the lease has expired.
 #[tokio::test(flavor = "current_thread")]
-async fn f20_an_old_answer_is_not_believed() {
+async fn f20_rejects_a_grant_older_than_its_lease() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     #[redis_lock(key = "f20", ttl = "300ms", manager = manager)]
     async fn call(manager: &LockManager) -> Result<(), LockError> {
@@ -118,7 +119,7 @@ async fn f20_an_old_answer_is_not_believed() {
     let stall = async {
         log.wait_for(|entry| is_grant(entry, "f20"), SOON).await;
         proxy.to_client(Mode::Pass);
-        std::thread::sleep(ms(400)); // the whole runtime stands still
+        std::thread::sleep(ms(400)); // blocks the whole runtime
     };
     let (end, ()) = tokio::join!(call(&locks), stall);
 

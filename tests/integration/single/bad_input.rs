@@ -1,4 +1,4 @@
-//! Bad input at run time: keys, durations, managers that are not there.
+//! Invalid input at run time: keys, durations, missing managers and runtimes.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -7,13 +7,12 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::Server;
+use harness::{Server, run};
 use lock_runtime::{LockError, LockManager, LockRequest, redis_lock};
 use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::{SOON, alone, ms, occupy, pttl, run, setup};
-use crate::support::trace::is_script;
+use crate::support::{SOON, in_own_process, is_script, ms, occupy, pttl, setup};
 
 #[redis_lock(key = "order:<id>", ttl = "5s")]
 async fn pay(id: u32, runs: &Cell<u32>) -> Result<(), LockError> {
@@ -22,8 +21,8 @@ async fn pay(id: u32, runs: &Cell<u32>) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn no_manager_is_an_error_that_says_how_to_install_one() {
-    if !alone("single::bad_input::no_manager_is_an_error_that_says_how_to_install_one").await {
+async fn explains_how_to_install_a_missing_manager() {
+    if !in_own_process("single::bad_input::explains_how_to_install_a_missing_manager").await {
         return;
     }
     let runs = Cell::new(0);
@@ -38,7 +37,7 @@ async fn no_manager_is_an_error_that_says_how_to_install_one() {
     assert_eq!(runs.get(), 1);
 }
 
-/// The error of what must not be requested: at once, with the key in its text.
+/// Returns the error of an invalid request, which comes at once and names the key.
 async fn rejected(request: LockRequest, key: &str) -> LockError {
     let began = Instant::now();
     let error = request.wait(SOON).await.unwrap_err();
@@ -54,7 +53,7 @@ async fn by_part(locks: &LockManager, part: &str, runs: &Cell<u32>) -> Result<()
 }
 
 #[tokio::test]
-async fn f66_empty_and_huge_values_are_rejected() {
+async fn f66_rejects_empty_and_huge_values() {
     let (server, locks, _) = setup().await;
     let (log, runs) = (server.log(), Cell::new(0));
     for part in ["", &"x".repeat(513), &"é".repeat(257), &"x".repeat(1 << 20)] {
@@ -84,7 +83,7 @@ async fn key_of(
 }
 
 #[tokio::test]
-async fn f63_values_never_share_a_key() {
+async fn f63_maps_different_values_to_different_keys() {
     let (_server, locks, mut redis) = setup().await;
     let pairs = [
         ["1:2", "3"],
@@ -105,11 +104,11 @@ async fn f63_values_never_share_a_key() {
         assert!(!key.contains(['{', '\n', '\r']), "{key}");
         assert!(keys.insert(key), "{x:?} and {y:?} share a key with another pair");
     }
-    assert!(keys.contains("a:1:3"), "ordinary values look as they are");
+    assert!(keys.contains("a:1:3"), "ordinary values are unchanged");
 }
 
 #[tokio::test]
-async fn keys_that_are_empty_or_too_long_are_rejected() {
+async fn rejects_empty_and_too_long_keys() {
     let (_server, locks, _) = setup().await;
     let error = rejected(locks.lock(""), "\"\"").await;
     assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
@@ -120,7 +119,7 @@ async fn keys_that_are_empty_or_too_long_are_rejected() {
 }
 
 #[tokio::test]
-async fn f60_a_key_of_another_type_is_an_error_at_once_and_stays() {
+async fn f60_reports_and_keeps_a_key_of_another_type() {
     let (_server, locks, mut redis) = setup().await;
     let keys = [
         ("hash", "HSET hash f v"),
@@ -142,7 +141,7 @@ async fn f60_a_key_of_another_type_is_an_error_at_once_and_stays() {
 }
 
 #[tokio::test]
-async fn f61_a_key_without_an_expiry_is_reported_and_stays() {
+async fn f61_reports_and_keeps_a_key_without_expiry() {
     let (_server, locks, mut redis) = setup().await;
     redis.set("k", "some other tool").await.unwrap();
     for wait in [ms(0), ms(200)] {
@@ -159,7 +158,7 @@ async fn f61_a_key_without_an_expiry_is_reported_and_stays() {
 }
 
 #[tokio::test]
-async fn a_huge_or_binary_value_of_another_program_does_not_flood_the_error() {
+async fn shortens_a_huge_or_binary_holder_in_the_error() {
     let (_server, locks, mut redis) = setup().await;
     for value in [vec![b'x'; 1 << 20], vec![0xff, 0, b'\n', 0xfe]] {
         let mut set = redis::cmd("SET");
@@ -172,7 +171,7 @@ async fn a_huge_or_binary_value_of_another_program_does_not_flood_the_error() {
 }
 
 #[tokio::test]
-async fn f32_durations_out_of_range_are_rejected() {
+async fn f32_rejects_durations_out_of_range() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let (server, locks, _) = setup().await;
     let log = server.log();
@@ -208,14 +207,14 @@ async fn f32_durations_out_of_range_are_rejected() {
     for request in good {
         match request.wait(SOON).await {
             Ok(guard) => drop(guard.release().await),
-            // An answer may come too late for a short lease.
+            // The reply may come too late for a short lease.
             Err(error) => assert!(error.is_unavailable(), "{error}"),
         }
     }
 }
 
 #[tokio::test]
-async fn a_manager_that_was_shut_down_refuses() {
+async fn rejects_acquires_after_shutdown() {
     let (_server, locks, mut redis) = setup().await;
     let (clone, held) = (locks.clone(), locks.lock("held").await.unwrap());
     locks.shutdown().await;
@@ -228,20 +227,20 @@ async fn a_manager_that_was_shut_down_refuses() {
 }
 
 #[tokio::test]
-async fn a_waiter_sees_that_its_manager_was_shut_down() {
+async fn ends_a_wait_when_its_manager_is_shut_down() {
     let (_server, locks, mut redis) = setup().await;
     occupy(&mut redis, "k", ms(600)).await;
     let waiter = tokio::spawn(locks.lock("k").wait(ms(2_000)).into_future());
     tokio::time::sleep(ms(50)).await;
     locks.shutdown().await;
-    // Whichever: an error, or a lock that is held, renewed and released as always.
+    // Either outcome is fine: an error, or a lock that is held, renewed and released as usual.
     if let Ok(guard) = waiter.await.unwrap() {
         guard.release().await.unwrap();
     }
     assert_eq!(pttl(&mut redis, "k").await, -2);
 }
 
-/// Runs `future` on a thread without any runtime.
+/// Runs `future` on a thread without a runtime.
 fn without_runtime<T: Send>(future: impl Future<Output = T> + Send) -> T {
     let poll = || {
         let mut future = pin!(future);
@@ -251,7 +250,7 @@ fn without_runtime<T: Send>(future: impl Future<Output = T> + Send) -> T {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
-            assert!(began.elapsed() < SOON, "it does not end");
+            assert!(began.elapsed() < SOON, "the future does not end");
             thread::sleep(ms(1));
         }
     };
@@ -259,7 +258,7 @@ fn without_runtime<T: Send>(future: impl Future<Output = T> + Send) -> T {
 }
 
 #[test]
-fn without_a_runtime_redis_is_a_typed_error() {
+fn returns_a_typed_error_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let server = runtime.block_on(Server::start());
     let error = without_runtime(LockManager::connect(server.url())).unwrap_err();
@@ -277,7 +276,7 @@ fn without_a_runtime_redis_is_a_typed_error() {
 }
 
 #[test]
-fn without_a_runtime_a_held_lock_is_released_or_left_to_expire() {
+fn releases_or_expires_a_held_lock_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let server = runtime.block_on(Server::start());
     let locks = runtime.block_on(LockManager::connect(server.url())).unwrap();
@@ -289,7 +288,7 @@ fn without_a_runtime_a_held_lock_is_released_or_left_to_expire() {
 }
 
 #[test]
-fn without_a_runtime_memory_works_or_is_a_typed_error() {
+fn works_in_memory_or_returns_an_error_without_a_runtime() {
     let locks = LockManager::in_memory();
     let guard = without_runtime(locks.lock("k").into_future()).unwrap();
     assert!(without_runtime(locks.lock("k").into_future()).unwrap_err().is_busy());

@@ -1,4 +1,4 @@
-//! Places where no lock can be kept: bad URLs, wrong passwords, servers that are none.
+//! Servers that cannot be used: invalid URLs, wrong passwords, unreachable and foreign servers.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -11,11 +11,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, ms};
+use crate::support::{SOON, ms};
 
 const TIMEOUT: Duration = ms(200);
 
-/// Everything that an error can print, in one string.
+/// Returns all texts of an error in one string.
 fn all_texts(error: &LockError) -> String {
     let mut texts = format!("{error}\n{error:?}\n{error:#?}");
     let mut source = error.source();
@@ -26,11 +26,11 @@ fn all_texts(error: &LockError) -> String {
     texts
 }
 
-/// The error of connecting: within three timeouts, and without any of the `secrets`.
+/// Returns the error of connecting, which comes within three timeouts and contains no `secrets`.
 async fn refused(url: &str, secrets: &[&str]) -> LockError {
     let began = Instant::now();
     let connecting = LockManager::builder().timeout(TIMEOUT).connect(url);
-    let error = timeout(SOON, connecting).await.expect("an end").expect_err(url);
+    let error = timeout(SOON, connecting).await.expect("connecting ends").expect_err(url);
     assert!(began.elapsed() < TIMEOUT * 3 + ms(500), "{url}: {:?}", began.elapsed());
     let texts = all_texts(&error);
     for secret in secrets {
@@ -40,7 +40,7 @@ async fn refused(url: &str, secrets: &[&str]) -> LockError {
 }
 
 #[tokio::test]
-async fn urls_that_are_none_are_rejected() {
+async fn rejects_invalid_urls_with_help() {
     let urls = [
         "",
         "redis",
@@ -82,7 +82,7 @@ async fn urls_that_are_none_are_rejected() {
 }
 
 #[tokio::test]
-async fn texts_about_bad_urls_contain_no_password() {
+async fn hides_passwords_in_errors_about_invalid_urls() {
     let urls = [
         "sw0rd:f1sh@localhost",
         ":sw0rd:f1sh@localhost:6379",
@@ -122,7 +122,7 @@ async fn texts_about_bad_urls_contain_no_password() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_named_by_their_server_only() {
+async fn hides_wrong_credentials_and_names_the_server() {
     let server = Server::builder().password("s3cret").start().await;
     let addr = server.addr().to_string();
     let credentials = [
@@ -146,7 +146,7 @@ async fn wrong_credentials_are_named_by_their_server_only() {
 }
 
 #[tokio::test]
-async fn managers_and_endpoints_print_no_password() {
+async fn hides_passwords_in_debug_output() {
     let server = Server::builder().password("sw0rdf1sh").start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
     let endpoint = lock_runtime::Endpoint::from(server.url());
@@ -163,7 +163,7 @@ async fn managers_and_endpoints_print_no_password() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable() {
+async fn reports_a_missing_server_as_unavailable() {
     let server = Server::start().await;
     let (addr, url) = (server.addr().to_string(), server.url_as("user", "sw0rdf1sh"));
     server.kill();
@@ -172,7 +172,7 @@ async fn a_server_that_is_not_there_is_unavailable() {
         assert!(error.is_unavailable(), "{error}");
         let name = if url.contains("invalid") { "no-such-host.invalid:6379" } else { &addr };
         assert!(error.to_string().contains(name), "{error}");
-        assert!(error.to_string().contains("connect"), "the step: {error}");
+        assert!(error.to_string().contains("connect"), "names the step: {error}");
         assert!(error.source().is_some());
     }
     let error = refused("redis+unix:///no/such.sock?pass=sw0rdf1sh", &["sw0rdf1sh"]).await;
@@ -180,7 +180,7 @@ async fn a_server_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_black_hole_is_unavailable_until_it_is_none() {
+async fn recovers_when_packets_are_no_longer_lost() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     for mode in [Mode::Lose, Mode::Hold] {
@@ -195,19 +195,20 @@ async fn a_black_hole_is_unavailable_until_it_is_none() {
     locks.lock("k").await.unwrap().release().await.unwrap();
 }
 
-/// A server that says `greeting` and, to whatever it is asked, `answer`; with neither, it closes.
-async fn other_server(greeting: &'static [u8], answer: &'static [u8]) -> SocketAddr {
+/// Starts a server that sends `greeting` and replies to everything with `reply`; with neither, it
+/// closes connections.
+async fn foreign_server(greeting: &'static [u8], reply: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                if greeting.is_empty() && answer.is_empty() {
+                if greeting.is_empty() && reply.is_empty() {
                     return;
                 }
                 let _ = stream.write_all(greeting).await;
                 while stream.read(&mut [0; 4096]).await.is_ok_and(|length| length > 0) {
-                    let _ = stream.write_all(answer).await;
+                    let _ = stream.write_all(reply).await;
                 }
             });
         }
@@ -216,7 +217,7 @@ async fn other_server(greeting: &'static [u8], answer: &'static [u8]) -> SocketA
 }
 
 #[tokio::test]
-async fn a_server_that_is_no_redis_is_unavailable() {
+async fn reports_a_foreign_server_as_unavailable() {
     let others: [(&[u8], &[u8]); 10] = [
         (b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
         (b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n", b""),
@@ -229,8 +230,8 @@ async fn a_server_that_is_no_redis_is_unavailable() {
         (b"", b"+OK\r\n"),
         (b"", b""),
     ];
-    for (greeting, answer) in others {
-        let addr = other_server(greeting, answer).await;
+    for (greeting, reply) in others {
+        let addr = foreign_server(greeting, reply).await;
         let error = refused(&format!("redis://user:sw0rdf1sh@{addr}"), &["sw0rdf1sh"]).await;
         assert!(error.is_unavailable(), "{error}");
         assert!(error.to_string().contains(&addr.to_string()), "{error}");
@@ -238,7 +239,7 @@ async fn a_server_that_is_no_redis_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_unavailable() {
+async fn reports_a_silent_server_as_unavailable() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = silent.local_addr().unwrap();
     let error = refused(&format!("redis://{addr}"), &[]).await;
@@ -247,11 +248,12 @@ async fn a_server_that_never_answers_is_unavailable() {
 }
 
 #[tokio::test]
-async fn the_default_timeout_is_a_second() {
+async fn times_out_after_a_second_by_default() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let began = Instant::now();
     let url = format!("redis://{}", silent.local_addr().unwrap());
-    let error = timeout(SOON, LockManager::connect(url)).await.expect("an end").unwrap_err();
+    let error =
+        timeout(SOON, LockManager::connect(url)).await.expect("connecting ends").unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     assert!(began.elapsed() > ms(900) && began.elapsed() < SOON, "{:?}", began.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Callers that go away: dropped futures, ended runtimes, panics, killed processes.
+//! Callers that disappear: dropped futures, ended runtimes, panics, killed processes.
 
 use std::future::{pending, ready};
 use std::panic;
@@ -17,12 +17,14 @@ use tokio::sync::{Barrier, Notify};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, setup, warm_up};
-use crate::support::trace::{AT_ONCE, absent, holder, is_grant, is_renewal, keys};
+use crate::support::{
+    AT_ONCE, SOON, count_keys, is_grant, is_renewal, ms, setup, spawn_holder, wait_until_absent,
+    warm_up,
+};
 
 #[tokio::test]
-async fn c082_a_release_whose_caller_is_gone_takes_place() {
-    #[redis_lock(key = "c082:<id>", ttl = "5s", manager = manager)]
+async fn releases_after_its_caller_is_gone() {
+    #[redis_lock(key = "gone-caller:<id>", ttl = "5s", manager = manager)]
     async fn work(manager: &LockManager, id: u64, gate: &Barrier) -> Result<(), LockError> {
         gate.wait().await;
         Ok(())
@@ -37,28 +39,28 @@ async fn c082_a_release_whose_caller_is_gone_takes_place() {
     let rounds = join_all((0..100).map(async |id| {
         let call = work(&locks, id, &gate);
         let dropped = async {
-            let key = format!("c082:{id}");
+            let key = format!("gone-caller:{id}");
             log.wait_for(|entry| is_grant(entry, &key), SOON).await;
             proxy.until_sent(format!("{key}\r\n")).await; // the release
             sleep(ms(id % 5)).await;
         };
         tokio::select! {
             () = dropped => {}
-            end = call => panic!("the release was answered: {end:?}"),
+            end = call => panic!("the release got a reply: {end:?}"),
         }
     }));
     let network = async {
-        eventually("all are held", SOON, async || keys(&mut redis).await == 100).await;
-        sleep(ms(100)).await; // until all have seen it
+        eventually("all are held", SOON, async || count_keys(&mut redis).await == 100).await;
+        sleep(ms(100)).await; // until all releases are sent
         proxy.to_client(Mode::Delay(ms(200)));
         gate.wait().await;
     };
     tokio::join!(rounds, network);
 
-    eventually("all are free", AT_ONCE, async || keys(&mut redis).await == 0).await;
+    eventually("all are free", AT_ONCE, async || count_keys(&mut redis).await == 0).await;
     proxy.to_client(Mode::Pass);
     for id in 0..100 {
-        let guard = locks.lock(format!("c082:{id}")).await.unwrap();
+        let guard = locks.lock(format!("gone-caller:{id}")).await.unwrap();
         guard.release().await.unwrap();
     }
     log.settle().await;
@@ -66,8 +68,8 @@ async fn c082_a_release_whose_caller_is_gone_takes_place() {
 }
 
 #[test]
-fn c083_a_call_may_outlive_its_runtime() {
-    #[redis_lock(key = "c083", ttl = "2s", manager = manager)]
+fn drops_a_call_after_its_runtime() {
+    #[redis_lock(key = "ended-runtime", ttl = "2s", manager = manager)]
     async fn hold(manager: LockManager, held: Arc<Notify>) -> Result<(), LockError> {
         held.notify_one();
         pending().await
@@ -85,16 +87,16 @@ fn c083_a_call_may_outlive_its_runtime() {
         }
     });
     drop(inside);
-    assert!(outside.block_on(redis.exists("c083")).unwrap());
+    assert!(outside.block_on(redis.exists("ended-runtime")).unwrap());
     thread::spawn(move || drop(call)).join().unwrap();
 
-    outside.block_on(absent(&mut redis, "c083", ms(2_500)));
-    outside.block_on(async { locks.lock("c083").await.unwrap().release().await.unwrap() });
+    outside.block_on(wait_until_absent(&mut redis, "ended-runtime", ms(2_500)));
+    outside.block_on(async { locks.lock("ended-runtime").await.unwrap().release().await.unwrap() });
 }
 
 #[tokio::test]
-async fn c084_a_panic_reaches_the_caller_and_frees_the_lock() {
-    #[redis_lock(key = "c084", ttl = "30s", manager = manager)]
+async fn propagates_a_panic_and_frees_the_lock() {
+    #[redis_lock(key = "panicking-body", ttl = "30s", manager = manager)]
     async fn work(manager: LockManager, fail: bool) -> Result<(), LockError> {
         sleep(ms(100)).await;
         assert!(!fail, "boom");
@@ -104,20 +106,20 @@ async fn c084_a_panic_reaches_the_caller_and_frees_the_lock() {
     let (_server, locks, mut redis) = setup().await;
     let panic = tokio::spawn(work(locks.clone(), true)).await.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"boom"));
-    absent(&mut redis, "c084", AT_ONCE).await;
+    wait_until_absent(&mut redis, "panicking-body", AT_ONCE).await;
     work(locks, false).await.unwrap();
 }
 
 #[tokio::test]
-async fn c085_f13_the_lock_of_a_killed_process_is_free_after_its_ttl() {
+async fn f13_frees_the_lock_of_a_killed_process_after_its_ttl() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     let options = ["ttl=1000".to_owned(), "hold=60000".to_owned()];
-    let a = holder(&server.url(), "c085", &options);
+    let a = spawn_holder(&server.url(), "killed-process", &options);
     a.line_matching("held", SOON).await;
-    let waiting = locks.lock("c085").ttl(ms(1_000)).wait(SOON).into_future();
+    let waiting = locks.lock("killed-process").ttl(ms(1_000)).wait(SOON).into_future();
     let kill = async {
-        log.wait_for(|entry| entry.is("PEXPIRE"), SOON).await; // it was renewed
+        log.wait_for(|entry| entry.is("PEXPIRE"), SOON).await; // the lock was renewed
         sleep(ms(200)).await;
         a.kill();
         Instant::now()
@@ -131,12 +133,12 @@ async fn c085_f13_the_lock_of_a_killed_process_is_free_after_its_ttl() {
 }
 
 #[tokio::test]
-async fn f12_a_panic_between_any_two_awaits_frees_the_lock() {
+async fn f12_frees_the_lock_on_a_panic_between_any_two_awaits() {
     #[redis_lock(key = "f12", ttl = "30s", manager = manager)]
     async fn work(manager: LockManager, at: u32) -> Result<(), LockError> {
         for step in 0..4 {
             if step == at {
-                panic::resume_unwind(Box::new(step)); // without a message on the terminal
+                panic::resume_unwind(Box::new(step)); // prints no message
             }
             yield_now().await;
         }
@@ -147,13 +149,13 @@ async fn f12_a_panic_between_any_two_awaits_frees_the_lock() {
     for at in 0..4 {
         let panic = tokio::spawn(work(locks.clone(), at)).await.unwrap_err().into_panic();
         assert_eq!(panic.downcast_ref::<u32>(), Some(&at));
-        absent(&mut redis, "f12", AT_ONCE).await;
+        wait_until_absent(&mut redis, "f12", AT_ONCE).await;
     }
     work(locks, 4).await.unwrap();
 }
 
 #[test]
-fn f15_guards_that_end_with_their_runtime_are_released() {
+fn f15_releases_guards_that_end_with_their_runtime() {
     let outside = Runtime::new().unwrap();
     let (_server, locks, mut redis) = outside.block_on(setup());
     let inside = Runtime::new().unwrap();
@@ -164,16 +166,16 @@ fn f15_guards_that_end_with_their_runtime_are_released() {
             pending::<()>().await;
         });
     }
-    let all = async || keys(&mut redis).await == 100;
+    let all = async || count_keys(&mut redis).await == 100;
     outside.block_on(eventually("all are held", SOON, all));
     drop(inside);
     outside.block_on(locks.shutdown());
-    assert_eq!(outside.block_on(keys(&mut redis)), 0);
+    assert_eq!(outside.block_on(count_keys(&mut redis)), 0);
 }
 
-/// As `select!` does with the branch that is not taken.
+/// As `select!` drops the branch that it does not take.
 #[tokio::test]
-async fn f10_a_body_that_is_dropped_at_any_step_ends_there_and_frees_the_lock() {
+async fn f10_frees_the_lock_of_a_body_dropped_at_any_step() {
     const STEPS: u32 = 20;
     #[redis_lock(key = "f10", ttl = "30s", manager = manager)]
     async fn work(
@@ -198,16 +200,16 @@ async fn f10_a_body_that_is_dropped_at_any_step_ends_there_and_frees_the_lock() 
         tokio::select! {
             biased;
             () = reached.notified() => {}
-            end = work(&locks, &done, last, &reached) => panic!("it was not dropped: {end:?}"),
+            end = work(&locks, &done, last, &reached) => panic!("the call has ended: {end:?}"),
         }
-        absent(&mut redis, "f10", AT_ONCE).await;
+        wait_until_absent(&mut redis, "f10", AT_ONCE).await;
         assert_eq!(done.load(Ordering::Relaxed), last);
     }
 }
 
-/// While it asks, holds and gives back.
+/// The abort comes during the acquire, the hold or the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f11_a_task_that_is_aborted_at_any_time_leaves_nothing() {
+async fn f11_leaves_nothing_of_a_task_aborted_at_any_time() {
     const TASKS: u64 = 200;
     #[redis_lock(key = "f11:<id>", ttl = "30s", manager = manager)]
     async fn work(manager: LockManager, id: u64) -> Result<(), LockError> {
@@ -229,5 +231,5 @@ async fn f11_a_task_that_is_aborted_at_any_time_leaves_nothing() {
     let ended = calls.buffer_unordered(20).filter(|&ended| ready(ended)).count().await;
     assert!((5..180).contains(&ended), "{ended} of {TASKS} have ended by themselves");
     let mut redis = server.connection().await;
-    eventually("all are free", SOON, async || keys(&mut redis).await == 0).await;
+    eventually("all are free", SOON, async || count_keys(&mut redis).await == 0).await;
 }

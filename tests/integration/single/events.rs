@@ -1,4 +1,4 @@
-//! The tracing events of a lock's life. Each test listens in a process of its own.
+//! The tracing events of a lock's life. Each test records them in a process of its own.
 
 use harness::{Mode, Proxy, Server};
 use lock_runtime::{LockError, LockManager, redis_lock};
@@ -6,8 +6,7 @@ use redis::AsyncTypedCommands;
 use tokio::time::{sleep, timeout};
 use tracing::Level;
 
-use crate::support::capture::{Capture, Event};
-use crate::support::kit::{SOON, alone, ms, occupy, setup};
+use crate::support::{Capture, Event, SOON, in_own_process, ms, occupy, setup};
 
 #[redis_lock(key = "order:<id>", ttl = "1s", wait = "100ms", manager = locks)]
 async fn pay(locks: &LockManager, id: u64, takes: u64) -> Result<(), LockError> {
@@ -15,9 +14,9 @@ async fn pay(locks: &LockManager, id: u64, takes: u64) -> Result<(), LockError> 
     Ok(())
 }
 
-/// Waits for the event `message` about `key`, which says what every event does.
+/// Waits for the event `message` with `key`, and checks the fields that every event has.
 async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
-    let find = || capture.of(key).into_iter().find(|event| event.message() == message);
+    let find = || capture.with_key(key).into_iter().find(|event| event.message() == message);
     let event = timeout(SOON, async {
         loop {
             match find() {
@@ -27,7 +26,7 @@ async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
         }
     });
     let event = event.await.unwrap_or_else(|_| {
-        panic!("no {message:?} among {:#?}", capture.of(key));
+        panic!("no {message:?} among {:#?}", capture.with_key(key));
     });
     assert_eq!(event.fields.get("template").map(String::as_str), Some("order:<id>"), "{event:?}");
     assert!(event.fields.contains_key("waited"), "{event:?}");
@@ -35,8 +34,8 @@ async fn expect(capture: &Capture, key: &str, message: &str) -> Event {
 }
 
 #[tokio::test]
-async fn acquired_renewed_and_released() {
-    if !alone("single::events::acquired_renewed_and_released").await {
+async fn logs_acquire_renewal_and_release() {
+    if !in_own_process("single::events::logs_acquire_renewal_and_release").await {
         return;
     }
     let capture = Capture::install();
@@ -46,15 +45,16 @@ async fn acquired_renewed_and_released() {
         let event = expect(&capture, "order:1", message).await;
         assert!(event.level > Level::INFO, "{event:?}");
     }
-    let order: Vec<_> = capture.of("order:1").iter().map(|e| e.message().to_owned()).collect();
+    let order: Vec<_> =
+        capture.with_key("order:1").iter().map(|e| e.message().to_owned()).collect();
     assert_eq!(order.first().unwrap(), "acquired");
     assert_eq!(order.last().unwrap(), "released");
     assert_eq!(order.iter().filter(|message| *message == "acquired").count(), 1);
 }
 
 #[tokio::test]
-async fn busy() {
-    if !alone("single::events::busy").await {
+async fn logs_a_busy_lock() {
+    if !in_own_process("single::events::logs_a_busy_lock").await {
         return;
     }
     let capture = Capture::install();
@@ -63,12 +63,12 @@ async fn busy() {
     pay(&locks, 1, 0).await.unwrap_err();
     let event = expect(&capture, "order:1", "busy").await;
     assert!(event.fields["holder"].contains("another program"), "{event:?}");
-    assert!(capture.of("order:1").iter().all(|event| event.message() == "busy"));
+    assert!(capture.with_key("order:1").iter().all(|event| event.message() == "busy"));
 }
 
 #[tokio::test]
-async fn how_long_it_waited() {
-    if !alone("single::events::how_long_it_waited").await {
+async fn logs_the_time_of_a_wait() {
+    if !in_own_process("single::events::logs_the_time_of_a_wait").await {
         return;
     }
     let capture = Capture::install();
@@ -83,8 +83,8 @@ async fn how_long_it_waited() {
 }
 
 #[tokio::test]
-async fn lost() {
-    if !alone("single::events::lost").await {
+async fn logs_a_loss() {
+    if !in_own_process("single::events::logs_a_loss").await {
         return;
     }
     let capture = Capture::install();
@@ -97,13 +97,14 @@ async fn lost() {
     let event = expect(&capture, "order:1", "lost").await;
     assert_eq!(event.level, Level::WARN);
     assert!(event.fields.contains_key("cause"), "{event:?}");
-    let lost = capture.of("order:1").iter().filter(|event| event.message() == "lost").count();
-    assert_eq!(lost, 1, "{:#?}", capture.of("order:1"));
+    let losses =
+        capture.with_key("order:1").iter().filter(|event| event.message() == "lost").count();
+    assert_eq!(losses, 1, "{:#?}", capture.with_key("order:1"));
 }
 
 #[tokio::test]
-async fn released_in_the_background() {
-    if !alone("single::events::released_in_the_background").await {
+async fn logs_a_release_in_the_background() {
+    if !in_own_process("single::events::logs_a_release_in_the_background").await {
         return;
     }
     let capture = Capture::install();
@@ -113,8 +114,8 @@ async fn released_in_the_background() {
 }
 
 #[tokio::test]
-async fn abandoned() {
-    if !alone("single::events::abandoned").await {
+async fn logs_an_abandoned_acquire() {
+    if !in_own_process("single::events::logs_an_abandoned_acquire").await {
         return;
     }
     let capture = Capture::install();
@@ -125,12 +126,12 @@ async fn abandoned() {
     timeout(ms(100), pay(&locks, 1, 0)).await.unwrap_err();
     proxy.to_client(Mode::Pass);
     expect(&capture, "order:1", "abandoned").await;
-    assert!(capture.of("order:1").iter().all(|event| event.message() != "acquired"));
+    assert!(capture.with_key("order:1").iter().all(|event| event.message() != "acquired"));
 }
 
 #[tokio::test]
-async fn what_failed() {
-    if !alone("single::events::what_failed").await {
+async fn logs_failures() {
+    if !in_own_process("single::events::logs_failures").await {
         return;
     }
     let capture = Capture::install();
@@ -151,19 +152,19 @@ async fn what_failed() {
         assert_eq!(event.level, Level::WARN);
         assert!(event.fields["error"].contains(&store) || event.fields["store"].contains(&store));
     }
-    let all = format!("{:?}{:?}", capture.of("order:1"), capture.of("order:2"));
+    let all = format!("{:?}{:?}", capture.with_key("order:1"), capture.with_key("order:2"));
     assert!(!all.contains("sw0rdf1sh"), "{all}");
 }
 
 #[tokio::test]
-async fn without_the_attribute_there_is_no_template() {
-    if !alone("single::events::without_the_attribute_there_is_no_template").await {
+async fn omits_the_template_without_the_attribute() {
+    if !in_own_process("single::events::omits_the_template_without_the_attribute").await {
         return;
     }
     let capture = Capture::install();
     let (_server, locks, _) = setup().await;
     locks.lock("order:1").await.unwrap().release().await.unwrap();
-    let events = capture.of("order:1");
+    let events = capture.with_key("order:1");
     let messages: Vec<_> = events.iter().map(Event::message).collect();
     assert_eq!(messages, ["acquired", "released"]);
     assert!(events.iter().all(|event| !event.fields.contains_key("template")));

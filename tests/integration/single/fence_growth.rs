@@ -1,17 +1,17 @@
-//! Fences: the number of a grant is greater than those of all grants before.
+//! Fences: each grant has a greater number than all earlier grants.
 
 use std::sync::Mutex;
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
+use harness::run;
 use lock_runtime::{Fence, LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::{SOON, run, setup};
-use crate::support::trace::{FENCE, queued};
+use crate::support::{FENCE_KEY, SOON, setup, wait_for_waiters};
 
-/// Takes `key` and gives it back.
+/// Acquires `key`, releases it and returns the fence.
 async fn fence(locks: &LockManager, key: &str) -> Fence {
     let guard = locks.lock(key).wait(SOON).await.unwrap();
     let fence = guard.fence();
@@ -25,7 +25,7 @@ fn assert_growing(fences: &[Fence]) {
 }
 
 #[tokio::test]
-async fn they_grow_from_grant_to_grant_and_from_lock_to_lock() {
+async fn grow_over_grants_and_keys() {
     let (server, locks, _) = setup().await;
     let other = LockManager::connect(server.url()).await.unwrap();
     let mut fences = Vec::new();
@@ -38,7 +38,7 @@ async fn they_grow_from_grant_to_grant_and_from_lock_to_lock() {
 }
 
 #[tokio::test]
-async fn they_grow_in_memory_as_well() {
+async fn grow_in_memory() {
     let locks = LockManager::in_memory();
     let mut fences = Vec::new();
     for round in 0..1_000 {
@@ -50,7 +50,7 @@ async fn they_grow_in_memory_as_well() {
 }
 
 #[tokio::test]
-async fn they_grow_when_a_lock_is_handed_over() {
+async fn grow_when_a_lock_is_handed_over() {
     const WAITERS: usize = 20;
     let (_server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").await.unwrap();
@@ -61,7 +61,7 @@ async fn they_grow_when_a_lock_is_handed_over() {
         guard.release().await.unwrap();
     }));
     let release = async {
-        queued(&mut redis, "k", WAITERS).await;
+        wait_for_waiters(&mut redis, "k", WAITERS).await;
         guard.release().await.unwrap();
     };
     tokio::join!(turns, release);
@@ -72,7 +72,7 @@ async fn they_grow_when_a_lock_is_handed_over() {
 }
 
 #[tokio::test]
-async fn they_grow_when_the_server_forgets_everything() {
+async fn grow_when_the_server_loses_its_data() {
     let (mut server, locks, mut redis) = setup().await;
     let mut fences = vec![fence(&locks, "k").await];
     for command in ["FLUSHALL SYNC", "SCRIPT FLUSH", "DEL lock-runtime:fence"] {
@@ -86,22 +86,22 @@ async fn they_grow_when_the_server_forgets_everything() {
     assert_growing(&fences);
 }
 
-/// As the counter is when the server's clock has been an hour ahead.
+/// The counter is set as if the server's clock had been an hour ahead.
 #[tokio::test]
-async fn they_grow_when_the_clock_goes_back() {
+async fn grow_when_the_clock_goes_back() {
     const HOUR: u64 = 3_600_000_000;
     let (_server, locks, mut redis) = setup().await;
     let ahead = fence(&locks, "k").await.get() + HOUR;
-    redis.set(FENCE, ahead).await.unwrap();
+    redis.set(FENCE_KEY, ahead).await.unwrap();
     for step in 1..=3 {
         assert_eq!(fence(&locks, "k").await.get(), ahead + step);
     }
     let guard = locks.lock("k").await.unwrap();
     let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     guard.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
-    assert_eq!(guard.fence().get(), ahead + 6, "the waiter has taken a number, too");
+    assert_eq!(guard.fence().get(), ahead + 6, "the waiter has used a number, too");
     guard.release().await.unwrap();
 }
 
@@ -111,12 +111,12 @@ async fn pay(
     id: u64,
     mut redis: MultiplexedConnection,
 ) -> Result<[u64; 2], LockError> {
-    let last = redis.get_int(FENCE).await.unwrap().unwrap();
+    let last = redis.get_int(FENCE_KEY).await.unwrap().unwrap();
     Ok([lease.fence().get(), last.try_into().unwrap()])
 }
 
 #[tokio::test]
-async fn a_body_knows_the_fence_of_its_lock() {
+async fn are_known_to_the_body() {
     let (_server, locks, redis) = setup().await;
     let mut fences = Vec::new();
     for id in 0..3 {
@@ -128,7 +128,7 @@ async fn a_body_knows_the_fence_of_its_lock() {
 }
 
 #[tokio::test]
-async fn ten_thousand_locks_leave_one_counter() {
+async fn leave_one_counter_after_ten_thousand_locks() {
     let (_server, locks, mut redis) = setup().await;
     let keys = stream::iter(0..10_000).map(|n| format!("k{n}"));
     let locks = &locks;
@@ -136,7 +136,7 @@ async fn ten_thousand_locks_leave_one_counter() {
     let fences: Vec<_> = fences.buffer_unordered(50).collect().await;
 
     let left: Vec<String> = redis.keys("*").await.unwrap();
-    assert_eq!(left, [FENCE]);
-    let last = redis.get(FENCE).await.unwrap().unwrap();
+    assert_eq!(left, [FENCE_KEY]);
+    let last = redis.get(FENCE_KEY).await.unwrap().unwrap();
     assert_eq!(last, fences.iter().max().unwrap().to_string());
 }

@@ -1,4 +1,4 @@
-//! What calls leave behind, in this process and on the server. Each test has its own process.
+//! Leaks in this process and on the server. Each test runs in a process of its own.
 
 use std::future::IntoFuture as _;
 use std::time::Duration;
@@ -9,8 +9,9 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, alone, ms, occupy, process_status, setup};
-use crate::support::trace::{FENCE, keys};
+use crate::support::{
+    FENCE_KEY, SOON, count_keys, in_own_process, ms, occupy, process_status, setup,
+};
 
 #[redis_lock(key = "order:<id>", ttl = "1s", manager = locks)]
 async fn pay(locks: &LockManager, id: usize, how: usize) -> Result<(), LockError> {
@@ -22,13 +23,14 @@ async fn pay(locks: &LockManager, id: usize, how: usize) -> Result<(), LockError
     Ok(())
 }
 
-/// Kilobytes of memory that are this process's own, threads, and tasks of this runtime.
+/// Returns the private memory of this process in kilobytes, its threads, and the tasks of this
+/// runtime.
 pub(crate) fn size() -> (u64, u64, usize) {
     let figure = |name| process_status(name).unwrap_or_default();
     (figure("RssAnon:"), figure("Threads:"), Handle::current().metrics().num_alive_tasks())
 }
 
-/// Fails if it has grown by more than `kilobytes`, or by a thread or a task.
+/// Fails if the process has grown by more than `kilobytes`, or by a thread or a task.
 pub(crate) async fn assert_no_growth(before: (u64, u64, usize), kilobytes: u64) {
     let mut after = size();
     for _ in 0..100 {
@@ -52,8 +54,8 @@ pub(crate) async fn pay_many(locks: &LockManager, ids: std::ops::Range<usize>) {
 }
 
 #[tokio::test]
-async fn c104_distinct_keys_leave_nothing() {
-    if !alone("single::growth::c104_distinct_keys_leave_nothing").await {
+async fn leaks_nothing_per_key() {
+    if !in_own_process("single::growth::leaks_nothing_per_key").await {
         return;
     }
     let (server, _, mut redis) = setup().await;
@@ -61,13 +63,13 @@ async fn c104_distinct_keys_leave_nothing() {
     pay_many(&locks, 0..2_000).await;
     let before = size();
     pay_many(&locks, 2_000..42_000).await;
-    assert_no_growth(before, 1_000).await; // 25 bytes for each key
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_no_growth(before, 1_000).await; // 25 bytes per key
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
-async fn c104_distinct_keys_leave_nothing_in_memory() {
-    if !alone("single::growth::c104_distinct_keys_leave_nothing_in_memory").await {
+async fn leaks_nothing_per_key_in_memory() {
+    if !in_own_process("single::growth::leaks_nothing_per_key_in_memory").await {
         return;
     }
     let locks = LockManager::in_memory();
@@ -75,7 +77,7 @@ async fn c104_distinct_keys_leave_nothing_in_memory() {
     let before = size();
     pay_many(&locks, 2_000..32_000).await;
     assert_no_growth(before, 1_000).await;
-    // Those that nobody gives back as well.
+    // Also for locks that are never released.
     for round in 0..4 {
         for id in 0..2_000 {
             let lock = locks.lock(format!("kept:{round}:{id}")).min_hold(ms(50));
@@ -88,7 +90,7 @@ async fn c104_distinct_keys_leave_nothing_in_memory() {
 }
 
 #[tokio::test]
-async fn c105_a_release_that_failed_does_not_block_the_next_call() {
+async fn acquires_again_after_a_failed_release() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = LockManager::builder().timeout(ms(200)).connect(proxy.url()).await.unwrap();
@@ -105,9 +107,9 @@ async fn c105_a_release_that_failed_does_not_block_the_next_call() {
 }
 
 #[tokio::test]
-async fn c106_waits_and_lapsed_leases_leave_nothing() {
+async fn leaks_nothing_after_waits_and_expired_leases() {
     const WAITS: usize = 4_000;
-    if !alone("single::growth::c106_waits_and_lapsed_leases_leave_nothing").await {
+    if !in_own_process("single::growth::leaks_nothing_after_waits_and_expired_leases").await {
         return;
     }
     let server = Server::start().await;
@@ -134,24 +136,24 @@ async fn c106_waits_and_lapsed_leases_leave_nothing() {
     proxy.refuse();
     proxy.cut();
     for guard in guards {
-        timeout(SOON, guard.lost()).await.expect("it lapses while disconnected");
+        timeout(SOON, guard.lost()).await.expect("the lease expires while disconnected");
     }
-    sleep(ms(600)).await; // and the releases that are tried give up
+    sleep(ms(600)).await; // until the attempted releases give up
     proxy.accept();
     pay_many(&locks, 0..100).await;
     assert_no_growth(before, 1_500).await;
     let log = server.log();
-    sleep(ms(600)).await; // in which a lease would be renewed
+    sleep(ms(600)).await; // long enough for a renewal
     log.settle().await;
     let old = |entry: &harness::Entry| entry.args.iter().any(|arg| arg.starts_with('k'));
-    assert_eq!(log.count(old), 0, "nothing is known of them any more");
-    assert_eq!(keys(&mut redis).await, 50);
+    assert_eq!(log.count(old), 0, "an expired lease was renewed");
+    assert_eq!(count_keys(&mut redis).await, 50);
 }
 
 #[tokio::test]
-async fn c107_calls_that_end_badly_leave_nothing_on_the_server() {
+async fn leaves_no_keys_after_calls_that_fail() {
     const CALLS: usize = 2_000;
-    if !alone("single::growth::c107_calls_that_end_badly_leave_nothing_on_the_server").await {
+    if !in_own_process("single::growth::leaves_no_keys_after_calls_that_fail").await {
         return;
     }
     let (server, locks, mut redis) = setup().await;
@@ -168,11 +170,11 @@ async fn c107_calls_that_end_badly_leave_nothing_on_the_server() {
         }
     });
     calls.await;
-    eventually("all keys are gone", ms(2_000), async || keys(&mut redis).await == 0).await;
+    eventually("all keys are gone", ms(2_000), async || count_keys(&mut redis).await == 0).await;
     log.settle().await;
     let mut made = 0;
     for entry in log.entries() {
-        if entry.is("SET") && entry.args[1] != FENCE {
+        if entry.is("SET") && entry.args[1] != FENCE_KEY {
             made += 1;
             assert!(entry.from_script(), "{entry:?}");
             assert_eq!(entry.args[3..], ["PX", "1000"]);

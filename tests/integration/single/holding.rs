@@ -1,4 +1,4 @@
-//! Holding a lock for long: blocked threads, upper bounds, lifetimes.
+//! Long holds: blocked threads, `max_hold`, the ttl of the key.
 
 use std::future::pending;
 use std::mem;
@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl, setup};
-use crate::support::trace::{absent, is_grant, is_renewal, tokens};
+use crate::support::{SOON, is_grant, is_renewal, ms, pttl, setup, tokens, wait_until_absent};
 
 static BLOCKING: AtomicBool = AtomicBool::new(false);
 
-/// Blocks its thread for more than two ttls.
+/// Blocks its thread for longer than two ttls.
 #[redis_lock(key = "blocked:<id>", ttl = "1s", manager = manager)]
 async fn block(manager: LockManager, id: u64, blocking: &AtomicBool) -> Result<(), LockError> {
     blocking.store(true, Ordering::SeqCst);
@@ -29,7 +28,7 @@ async fn follow(manager: LockManager, id: u64, blocking: &AtomicBool) -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c071_f27_a_body_that_blocks_its_thread_keeps_the_lock() {
+async fn f27_keeps_the_lock_while_the_body_blocks_its_thread() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     let call = tokio::spawn(block(locks.clone(), 71, &BLOCKING));
@@ -43,9 +42,9 @@ async fn c071_f27_a_body_that_blocks_its_thread_keeps_the_lock() {
     assert!(log.count(|entry| is_renewal(entry, "1000") && entry.has(token)) >= 2);
 }
 
-/// Renewals live on a thread of their own, so the only thread of a runtime may be blocked as well.
+/// Renewals run on their own thread, so even the only thread of a runtime may be blocked.
 #[tokio::test(flavor = "current_thread")]
-async fn c071_f27_a_body_that_blocks_the_only_thread_keeps_the_lock() {
+async fn f27_keeps_the_lock_while_the_body_blocks_the_only_thread() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     block(locks, 72, &AtomicBool::new(false)).await.unwrap();
@@ -55,8 +54,8 @@ async fn c071_f27_a_body_that_blocks_the_only_thread_keeps_the_lock() {
 }
 
 #[tokio::test]
-async fn c072_f28_a_stuck_body_ends_at_max_hold() {
-    #[redis_lock(key = "c072", ttl = "1s", max_hold = "1500ms", manager = manager)]
+async fn f28_stops_a_stuck_body_at_max_hold() {
+    #[redis_lock(key = "stuck-body", ttl = "1s", max_hold = "1500ms", manager = manager)]
     async fn stuck(manager: &LockManager) -> Result<(), LockError> {
         pending().await
     }
@@ -64,15 +63,15 @@ async fn c072_f28_a_stuck_body_ends_at_max_hold() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let start = Instant::now();
-    let end = timeout(SOON, stuck(&locks)).await.expect("it ends");
+    let end = timeout(SOON, stuck(&locks)).await.expect("the hold ends");
     let held = start.elapsed();
 
     assert!(matches!(end, Err(LockError::Lost { cause: LossCause::MaxHold, .. })), "{end:?}");
     assert!((ms(1_500)..ms(2_200)).contains(&held), "{held:?}");
-    absent(&mut redis, "c072", ms(1_000)).await;
+    wait_until_absent(&mut redis, "stuck-body", ms(1_000)).await;
     sleep(ms(1_000)).await;
     log.settle().await;
-    let since = log.wait_for(|entry| is_grant(entry, "c072"), SOON).await.at;
+    let since = log.wait_for(|entry| is_grant(entry, "stuck-body"), SOON).await.at;
     let entries = log.entries();
     let renewals: Vec<_> = entries.iter().filter(|entry| is_renewal(entry, "1000")).collect();
     assert!(!renewals.is_empty());
@@ -80,8 +79,8 @@ async fn c072_f28_a_stuck_body_ends_at_max_hold() {
 }
 
 #[tokio::test]
-async fn c073_the_lifetime_never_exceeds_the_ttl() {
-    #[redis_lock(key = "c073", ttl = "1s", manager = manager)]
+async fn never_exceeds_the_ttl() {
+    #[redis_lock(key = "bounded-ttl", ttl = "1s", manager = manager)]
     async fn work(manager: &LockManager, time: Duration) -> Result<(), LockError> {
         sleep(time).await;
         Ok(())
@@ -91,21 +90,21 @@ async fn c073_the_lifetime_never_exceeds_the_ttl() {
     let log = server.log();
     let call = tokio::spawn(async move { work(&locks, ms(4_500)).await });
     while !call.is_finished() {
-        let left = pttl(&mut redis, "c073").await;
+        let left = pttl(&mut redis, "bounded-ttl").await;
         assert!(left <= 1_000, "PTTL is {left}");
         sleep(ms(10)).await;
     }
     call.await.unwrap().unwrap();
     log.settle().await;
     let renewals: Vec<_> =
-        log.commands_on("c073").into_iter().filter(|entry| entry.is("PEXPIRE")).collect();
+        log.commands_on("bounded-ttl").into_iter().filter(|entry| entry.is("PEXPIRE")).collect();
     assert!(renewals.len() >= 5, "{renewals:#?}");
     assert!(renewals.iter().all(|renewal| renewal.args[2] == "1000"), "{renewals:#?}");
 }
 
-/// Nobody can give it back any more; `max_hold` is what ends it while its process lives.
+/// Nothing can release it, so only `max_hold` ends the hold while the process lives.
 #[tokio::test]
-async fn f16_a_guard_that_is_leaked_ends_at_max_hold() {
+async fn f16_ends_a_leaked_guard_at_max_hold() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let bounded = locks.lock("bounded").ttl(ms(1_000)).max_hold(ms(2_500)).await.unwrap();
@@ -113,9 +112,9 @@ async fn f16_a_guard_that_is_leaked_ends_at_max_hold() {
     let lease = bounded.lease();
     mem::forget((bounded, unbounded));
 
-    let cause = timeout(SOON, lease.lost()).await.expect("it ends");
+    let cause = timeout(SOON, lease.lost()).await.expect("the hold ends");
     assert_eq!(cause, LossCause::MaxHold);
-    absent(&mut redis, "bounded", ms(1_000 + 500)).await;
+    wait_until_absent(&mut redis, "bounded", ms(1_000 + 500)).await;
     locks.lock("bounded").await.unwrap().release().await.unwrap();
     log.settle().await;
     for key in ["bounded", "unbounded"] {

@@ -1,4 +1,4 @@
-//! What a guard and its views say of a lease that has ended, and of requests that are late.
+//! Guards and views of leases that have ended, and late requests.
 
 use std::thread;
 
@@ -6,11 +6,10 @@ use futures_util::future::join_all;
 use harness::{Mode, Proxy, Server, eventually};
 use lock_runtime::{LockManager, LossCause};
 
-use crate::support::kit::{SOON, ms, warm_up};
-use crate::support::trace::{is_grant, keys};
+use crate::support::{SOON, count_keys, is_grant, ms, warm_up};
 
 #[tokio::test]
-async fn f35_a_view_that_outlives_the_hold_knows_that_it_is_over() {
+async fn f35_reports_the_end_of_the_hold_to_a_view() {
     let locks = LockManager::in_memory();
     let guard = locks.lock("k").await.unwrap();
     let lease = guard.lease();
@@ -25,7 +24,7 @@ async fn f35_a_view_that_outlives_the_hold_knows_that_it_is_over() {
 }
 
 #[tokio::test]
-async fn work_that_ends_after_the_lease_is_a_loss() {
+async fn reports_a_loss_when_work_ends_after_the_lease() {
     let locks = LockManager::in_memory();
     let guard = locks.lock("k").ttl(ms(150)).renew(false).await.unwrap();
     let error = guard.run(async { thread::sleep(ms(300)) }).await.unwrap_err();
@@ -33,7 +32,7 @@ async fn work_that_ends_after_the_lease_is_a_loss() {
 }
 
 #[tokio::test]
-async fn a_waiter_in_memory_does_not_wait_for_longer_than_min_hold() {
+async fn wakes_a_waiter_in_memory_after_min_hold() {
     let locks = LockManager::in_memory();
     let guard = locks.lock("k").ttl(SOON * 4).min_hold(ms(300)).await.unwrap();
     let waiter = tokio::spawn(locks.lock("k").wait(SOON).into_future());
@@ -43,7 +42,7 @@ async fn a_waiter_in_memory_does_not_wait_for_longer_than_min_hold() {
 }
 
 #[tokio::test]
-async fn f06_requests_that_are_late_together_are_all_given_back() {
+async fn f06_releases_all_late_grants() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = LockManager::builder().timeout(ms(200)).connect(proxy.url()).await.unwrap();
@@ -61,5 +60,6 @@ async fn f06_requests_that_are_late_together_are_all_given_back() {
     }
 
     let mut redis = server.connection().await;
-    eventually("all late locks are given back", SOON, async || keys(&mut redis).await == 0).await;
+    eventually("all late locks are released", SOON, async || count_keys(&mut redis).await == 0)
+        .await;
 }

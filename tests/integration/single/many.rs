@@ -1,4 +1,4 @@
-//! Many locks at once: a thousand leases that are renewed, five thousand that are dropped.
+//! Many locks at once: a thousand renewed leases, five thousand dropped guards.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use harness::{Server, eventually};
 use lock_runtime::{LockGuard, LockManager};
 use tokio::runtime::Handle;
 
-use crate::support::trace::keys;
+use crate::support::count_keys;
 
 const TTL: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f103_a_thousand_leases_are_renewed_in_time_without_a_task_each() {
+async fn f103_renews_a_thousand_leases_without_a_task_each() {
     let server = Server::start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
     drop(locks.lock("first").ttl(TTL).await.unwrap());
@@ -27,7 +27,7 @@ async fn f103_a_thousand_leases_are_renewed_in_time_without_a_task_each() {
     let outcome = tokio::time::timeout(TTL * 5, lost).await.map(|(cause, ..)| cause);
     assert!(outcome.is_err(), "a lease was lost: {outcome:?}");
 
-    // Five lifetimes, each renewed once in its last third or a little earlier.
+    // Five ttls, each renewed once in its last third or a little earlier.
     log.settle().await;
     let renewals = log.count(|entry| entry.is("PEXPIRE"));
     assert!((5_000..10_000).contains(&renewals), "{renewals} renewals");
@@ -37,7 +37,7 @@ async fn f103_a_thousand_leases_are_renewed_in_time_without_a_task_each() {
 }
 
 #[tokio::test]
-async fn five_thousand_guards_dropped_at_once_are_all_released() {
+async fn releases_five_thousand_guards_dropped_at_once() {
     let server = Server::start().await;
     let locks = LockManager::builder().timeout(TTL * 10).connect(server.url()).await.unwrap();
     let requests = (0..5_000).map(|n| locks.lock(format!("drop:{n}")).into_future());
@@ -46,7 +46,7 @@ async fn five_thousand_guards_dropped_at_once_are_all_released() {
     drop(guards);
 
     let mut redis = server.connection().await;
-    let none = async || keys(&mut redis).await == 0;
+    let none = async || count_keys(&mut redis).await == 0;
     eventually("no key is left", Duration::from_secs(10), none).await;
     locks.shutdown().await;
 }

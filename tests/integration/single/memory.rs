@@ -1,4 +1,4 @@
-//! The store in memory keeps the same promises as a server.
+//! The in-memory store, which keeps the same promises as a server.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms};
+use crate::support::{SOON, ms};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_exclude_each_other() {
+async fn excludes_tasks_from_each_other() {
     let locks = LockManager::in_memory();
     let inside = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
@@ -32,7 +32,7 @@ async fn tasks_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn a_held_lock_is_busy_and_another_key_is_not() {
+async fn is_busy_for_the_held_key_only() {
     let locks = LockManager::in_memory();
     let guard = locks.lock("k").ttl(ms(10_000)).await.unwrap();
     let error = locks.lock("k").await.unwrap_err();
@@ -45,7 +45,7 @@ async fn a_held_lock_is_busy_and_another_key_is_not() {
 }
 
 #[tokio::test]
-async fn a_waiter_gets_the_lock_when_it_is_released() {
+async fn grants_a_released_lock_to_the_waiter() {
     let locks = LockManager::in_memory();
     let guard = locks.lock("k").await.unwrap();
     let waiter = tokio::spawn(locks.lock("k").wait_forever().into_future());
@@ -59,7 +59,7 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
 }
 
 #[tokio::test]
-async fn a_waiter_gives_up_at_its_limit() {
+async fn ends_a_wait_at_its_limit() {
     let locks = LockManager::in_memory();
     let _guard = locks.lock("k").ttl(ms(60_000)).await.unwrap();
     let began = Instant::now();
@@ -69,23 +69,23 @@ async fn a_waiter_gives_up_at_its_limit() {
 }
 
 #[tokio::test]
-async fn a_wait_that_was_dropped_does_not_swallow_the_lock() {
+async fn skips_a_dropped_waiter() {
     let locks = LockManager::in_memory();
     for _ in 0..20 {
         let guard = locks.lock("k").await.unwrap();
         let dropped = tokio::spawn(locks.lock("k").wait_forever().into_future());
         let waiter = tokio::spawn(locks.lock("k").wait_forever().into_future());
         tokio::task::yield_now().await;
-        guard.release().await.unwrap(); // tells the first waiter, which is gone before it is told
+        guard.release().await.unwrap(); // wakes the first waiter, which is dropped before it runs
         dropped.abort();
-        let outcome = timeout(SOON, waiter).await.expect("nobody holds it any more");
+        let outcome = timeout(SOON, waiter).await.expect("the lock is free");
         drop(outcome.unwrap().unwrap());
         locks.lock("k").wait(SOON).await.unwrap().release().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_lease_that_is_not_renewed_ends() {
+async fn ends_a_lease_without_renewal() {
     let locks = LockManager::in_memory();
     let began = Instant::now();
     let first = locks.lock("k").ttl(ms(300)).renew(false).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_lease_that_is_not_renewed_ends() {
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_while_it_is_held() {
+async fn renews_a_held_lease() {
     let locks = LockManager::in_memory();
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
     guard.run(sleep(ms(1_400))).await.unwrap();
@@ -119,7 +119,7 @@ async fn longer_than_its_lease(
 }
 
 #[tokio::test]
-async fn loss_stops_the_body() {
+async fn stops_the_body_on_a_loss() {
     let (locks, done) = (LockManager::in_memory(), Cell::new(false));
     let began = Instant::now();
     let error = longer_than_its_lease(&locks, "k", &done).await.unwrap_err();
@@ -128,7 +128,7 @@ async fn loss_stops_the_body() {
 }
 
 #[tokio::test]
-async fn max_hold_ends_the_hold() {
+async fn ends_the_hold_at_max_hold() {
     let locks = LockManager::in_memory();
     let began = Instant::now();
     let guard = locks.lock("k").ttl(ms(1_000)).max_hold(ms(500)).await.unwrap();
@@ -140,7 +140,7 @@ async fn max_hold_ends_the_hold() {
 }
 
 #[tokio::test]
-async fn min_hold_keeps_the_key() {
+async fn keeps_the_key_for_min_hold() {
     let locks = LockManager::in_memory();
     let began = Instant::now();
     let guard = locks.lock("k").min_hold(ms(300)).await.unwrap();
@@ -152,7 +152,7 @@ async fn min_hold_keeps_the_key() {
 }
 
 #[tokio::test]
-async fn a_dropped_or_panicking_holder_frees_the_lock() {
+async fn frees_the_lock_of_a_dropped_or_panicking_holder() {
     let locks = LockManager::in_memory();
     drop(locks.lock("k").await.unwrap());
     let guard = locks.lock("k").wait(SOON).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_dropped_or_panicking_holder_frees_the_lock() {
 }
 
 #[tokio::test]
-async fn shutdown_drains() {
+async fn drains_on_shutdown() {
     let locks = LockManager::in_memory();
     let other = locks.clone();
     let guard = locks.lock("k").await.unwrap();

@@ -1,4 +1,4 @@
-//! Attempts to take a lock of which nobody knows what became.
+//! Acquires with an unknown outcome.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{self, SOON, ms, warm_up};
-use crate::support::trace::{
-    AT_ONCE, absent, is_acquire, is_grant, is_release, is_renewal, queued, tokens,
+use crate::support::{
+    AT_ONCE, SOON, is_acquire, is_grant, is_release, is_renewal, ms, tokens, wait_for_waiters,
+    wait_until_absent, warm_up,
 };
 
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -37,7 +37,7 @@ async fn setup() -> (Server, Proxy, LockManager, MultiplexedConnection) {
 }
 
 #[tokio::test]
-async fn c064_a_lock_whose_answer_was_swallowed_is_given_back() {
+async fn releases_a_lock_whose_reply_was_lost() {
     let (server, proxy, locks, mut redis) = setup().await;
     let (log, runs) = (server.log(), AtomicU32::new(0));
     proxy.to_client(Mode::Lose);
@@ -51,24 +51,24 @@ async fn c064_a_lock_whose_answer_was_swallowed_is_given_back() {
     assert!(matches!(end, Err(LockError::Unavailable { .. })), "{end:?}");
     assert!(start.elapsed() < CALL_LIMIT, "{:?}", start.elapsed());
     assert_eq!(runs.load(Ordering::Relaxed), 0);
-    assert!(redis.exists("orphan:64").await.unwrap(), "nobody could give it back yet");
+    assert!(redis.exists("orphan:64").await.unwrap(), "it cannot be released yet");
     proxy.both_ways(Mode::Pass);
-    absent(&mut redis, "orphan:64", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:64", AT_ONCE).await;
     run(&locks, 64, &runs).await.unwrap();
 }
 
 #[tokio::test]
-async fn c065_a_call_that_is_dropped_while_it_asks_leaves_nothing() {
-    #[redis_lock(key = "c065:<round>", ttl = "5s", manager = manager)]
+async fn leaves_nothing_of_a_call_dropped_during_its_request() {
+    #[redis_lock(key = "dropped-call:<round>", ttl = "5s", manager = manager)]
     async fn hold(manager: &LockManager, round: u64) -> Result<(), LockError> {
         std::future::pending().await
     }
 
     let (server, proxy, locks, mut redis) = setup().await;
     let log = server.log();
-    proxy.to_client(Mode::Delay(ms(3))); // some are dropped before the answer, some after it
+    proxy.to_client(Mode::Delay(ms(3))); // some are dropped before the reply, some after it
     for round in 0..100 {
-        let sent = proxy.until_sent(format!("c065:{round}\r\n"));
+        let sent = proxy.until_sent(format!("dropped-call:{round}\r\n"));
         let dropped = async {
             sent.await;
             sleep(ms(round % 6)).await;
@@ -80,30 +80,30 @@ async fn c065_a_call_that_is_dropped_while_it_asks_leaves_nothing() {
     }
 
     for round in 0..100 {
-        absent(&mut redis, &format!("c065:{round}"), AT_ONCE).await;
+        wait_until_absent(&mut redis, &format!("dropped-call:{round}"), AT_ONCE).await;
     }
     log.settle().await;
-    let locked = |entry: &Entry| entry.is("SET") && entry.args[1].starts_with("c065:");
+    let locked = |entry: &Entry| entry.is("SET") && entry.args[1].starts_with("dropped-call:");
     assert_eq!(log.count(locked), 100);
     assert_eq!(log.count(|entry| is_renewal(entry, "5000")), 0);
 }
 
-/// The attempt reaches a server that is busy, and the caller is gone when its turn comes.
+/// The request reaches a busy server, and the caller is gone when its turn comes.
 #[tokio::test]
-async fn f01_a_call_that_was_dropped_before_its_turn_leaves_nothing() {
+async fn f01_leaves_nothing_of_a_call_dropped_before_its_turn() {
     let (server, _proxy, locks, mut redis) = setup().await;
     let (log, runs) = (server.log(), AtomicU32::new(0));
-    kit::run(&mut redis, "CLIENT PAUSE 400 WRITE").await;
+    harness::run(&mut redis, "CLIENT PAUSE 400 WRITE").await;
     timeout(ms(100), run(&locks, 1, &runs)).await.unwrap_err();
 
     log.wait_for(|entry| is_grant(entry, "orphan:1"), SOON).await;
-    absent(&mut redis, "orphan:1", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:1", AT_ONCE).await;
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
-/// Whether it was sent is not known to the caller, so it is followed by its clean-up all the same.
+/// The caller does not know whether the request was sent, so the clean-up follows anyway.
 #[tokio::test(flavor = "current_thread")]
-async fn f02_a_call_that_is_dropped_before_it_is_sent_leaves_nothing() {
+async fn f02_leaves_nothing_of_a_call_dropped_before_sending() {
     let (server, _proxy, locks, mut redis) = setup().await;
     let (log, runs) = (server.log(), AtomicU32::new(0));
     for id in 200..250 {
@@ -113,17 +113,17 @@ async fn f02_a_call_that_is_dropped_before_it_is_sent_leaves_nothing() {
     for id in 200..250 {
         let key = format!("orphan:{id}");
         log.wait_for(|entry| is_release(entry, &key), SOON).await;
-        assert!(tokens(&log, &key).is_empty(), "it was sent");
-        absent(&mut redis, &key, AT_ONCE).await;
+        assert!(tokens(&log, &key).is_empty(), "the request was sent");
+        wait_until_absent(&mut redis, &key, AT_ONCE).await;
     }
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
-async fn f03_a_lock_that_is_taken_after_the_error_is_given_back() {
+async fn f03_releases_a_lock_granted_after_the_error() {
     let (server, _proxy, locks, mut redis) = setup().await;
     let (log, runs) = (server.log(), AtomicU32::new(0));
-    kit::run(&mut redis, "CLIENT PAUSE 1000 WRITE").await;
+    harness::run(&mut redis, "CLIENT PAUSE 1000 WRITE").await;
     let start = Instant::now();
     let end = run(&locks, 3, &runs).await;
 
@@ -131,13 +131,13 @@ async fn f03_a_lock_that_is_taken_after_the_error_is_given_back() {
     assert!(start.elapsed() < CALL_LIMIT, "{:?}", start.elapsed());
     assert!(tokens(&log, "orphan:3").is_empty(), "the server has not run it yet");
     log.wait_for(|entry| is_grant(entry, "orphan:3"), SOON).await;
-    absent(&mut redis, "orphan:3", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:3", AT_ONCE).await;
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
-/// A call that waits tries again, and must not wait for itself.
+/// A call that waits retries, and must not wait for its own lock.
 #[tokio::test]
-async fn f04_a_lock_whose_answer_was_cut_off_is_not_in_its_own_way() {
+async fn f04_acquires_again_after_a_reply_was_cut_off() {
     #[redis_lock(key = "f04", ttl = "30s", wait = "2s", manager = manager)]
     async fn patient(manager: &LockManager) -> Result<(), LockError> {
         Ok(())
@@ -153,18 +153,18 @@ async fn f04_a_lock_whose_answer_was_cut_off_is_not_in_its_own_way() {
     let (end, ()) = tokio::join!(patient(&locks), cut);
 
     end.unwrap();
-    absent(&mut redis, "f04", AT_ONCE).await;
+    wait_until_absent(&mut redis, "f04", AT_ONCE).await;
     log.settle().await;
     let tokens = tokens(&log, "f04");
     assert!(tokens.len() > 1 && tokens[0] != tokens[1], "{tokens:?}");
 }
 
-/// Whoever cleans up on another connection comes before the attempt that is still on its way.
+/// A clean-up on another connection overtakes the attempt that is still in transit.
 #[tokio::test]
-async fn f06_a_late_attempt_is_followed_by_its_clean_up() {
+async fn f06_cleans_up_after_a_late_attempt() {
     let (server, proxy, locks, mut redis) = setup().await;
     let (log, runs) = (server.log(), AtomicU32::new(0));
-    lead_past(&proxy, &server).await;
+    bypass(&proxy, &server).await;
     proxy.to_server(Mode::Hold);
     let end = run(&locks, 6, &runs).await;
     assert!(matches!(end, Err(LockError::Unavailable { .. })), "{end:?}");
@@ -173,7 +173,7 @@ async fn f06_a_late_attempt_is_followed_by_its_clean_up() {
     proxy.to_server(Mode::Pass);
 
     log.wait_for(|entry| is_grant(entry, "orphan:6"), SOON).await;
-    absent(&mut redis, "orphan:6", AT_ONCE).await;
+    wait_until_absent(&mut redis, "orphan:6", AT_ONCE).await;
     run(&locks, 6, &runs).await.unwrap();
     log.settle().await;
     let tokens = tokens(&log, "orphan:6");
@@ -181,13 +181,13 @@ async fn f06_a_late_attempt_is_followed_by_its_clean_up() {
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
 
-/// Has the server run again what a client has asked for, as a layer that repeats requests would.
+/// Repeats a client's request on the server, as a client library with retries would.
 async fn repeat(redis: &mut MultiplexedConnection, request: &Entry) {
     redis::cmd(request.name()).arg(&request.args[1..]).exec_async(redis).await.unwrap();
 }
 
 #[tokio::test]
-async fn f07_a_request_that_is_repeated_after_the_release_makes_no_holder() {
+async fn f07_expires_the_grant_of_a_repeated_request() {
     #[redis_lock(key = "f07", ttl = "1s", manager = manager)]
     async fn work(manager: &LockManager, runs: &AtomicU32) -> Result<(), LockError> {
         runs.fetch_add(1, Ordering::Relaxed);
@@ -212,25 +212,25 @@ async fn f07_a_request_that_is_repeated_after_the_release_makes_no_holder() {
     guard.release().await.unwrap();
 }
 
-/// The lock is handed to a waiter that has gone with it already, and goes by its ttl.
+/// The lock is handed to a waiter that has already released it, and expires.
 #[tokio::test]
-async fn f07_a_question_that_is_repeated_after_the_release_makes_no_holder() {
+async fn f07_expires_the_grant_of_a_repeated_poll() {
     let (server, _proxy, locks, mut redis) = setup().await;
     let log = server.log();
     let wait = || tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON).into_future());
     let guard = locks.lock("k").await.unwrap();
     let waiting = wait();
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     log.settle().await;
     let token = tokens(&log, "k").pop().unwrap();
-    let question = log.wait_for(|entry| is_acquire(entry, "k") && entry.has(&token), SOON).await;
+    let poll = log.wait_for(|entry| is_acquire(entry, "k") && entry.has(&token), SOON).await;
 
     let guard = locks.lock("k").await.unwrap();
-    repeat(&mut redis, &question).await;
+    repeat(&mut redis, &poll).await;
     let waiting = wait();
-    queued(&mut redis, "k", 2).await;
+    wait_for_waiters(&mut redis, "k", 2).await;
     guard.release().await.unwrap();
     let released = Instant::now();
     assert_eq!(redis.get("k").await.unwrap().as_ref(), Some(&token));
@@ -241,8 +241,8 @@ async fn f07_a_question_that_is_repeated_after_the_release_makes_no_holder() {
     guard.release().await.unwrap();
 }
 
-/// Leads connections that are made from now on past the proxy.
-async fn lead_past(proxy: &Proxy, server: &Server) {
+/// Redirects new connections past the proxy.
+async fn bypass(proxy: &Proxy, server: &Server) {
     proxy.refuse();
     let listener = TcpListener::bind(proxy.addr()).await.unwrap();
     let addr = server.addr();

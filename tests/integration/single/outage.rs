@@ -1,19 +1,18 @@
-//! A server that cannot be reached, or does not answer.
+//! A server that is unreachable or does not reply.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use harness::{Entry, Mode, Proxy, Server};
+use harness::{Entry, Mode, Proxy, Server, run};
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, clients, ms, pttl, run, setup};
-use crate::support::trace::{is_grant, is_renewal, queued};
+use crate::support::{SOON, clients, is_grant, is_renewal, ms, pttl, setup, wait_for_waiters};
 
 const TIMEOUT: Duration = ms(200);
 
-/// A manager with a short timeout.
+/// Returns a manager with a short timeout.
 async fn quick(url: String) -> LockManager {
     LockManager::builder().timeout(TIMEOUT).connect(url).await.unwrap()
 }
@@ -24,11 +23,12 @@ async fn count(locks: &LockManager, id: u64, runs: &Cell<u32>) -> Result<(), Loc
     Ok(())
 }
 
-/// The error of a call that cannot reach its server: in time, and the body has not run.
+/// Returns the error of a call that cannot reach its server, after checking that it came in time
+/// and that the body did not run.
 async fn refused(locks: &LockManager, limit: Duration) -> LockError {
     let runs = Cell::new(0);
     let began = Instant::now();
-    let error = timeout(SOON, count(locks, 42, &runs)).await.expect("an end").unwrap_err();
+    let error = timeout(SOON, count(locks, 42, &runs)).await.expect("the call ends").unwrap_err();
     assert!(began.elapsed() < limit, "{:?}: {error}", began.elapsed());
     assert_eq!(runs.get(), 0);
     assert!(error.is_unavailable(), "{error}");
@@ -37,7 +37,7 @@ async fn refused(locks: &LockManager, limit: Duration) -> LockError {
 }
 
 #[tokio::test]
-async fn c099_no_body_runs_when_nothing_listens() {
+async fn runs_no_body_when_no_server_listens() {
     let server = Server::start().await;
     let locks = quick(server.url()).await;
     server.kill();
@@ -47,7 +47,7 @@ async fn c099_no_body_runs_when_nothing_listens() {
 }
 
 #[tokio::test]
-async fn c099_no_body_runs_when_the_password_is_wrong() {
+async fn runs_no_body_with_a_wrong_password() {
     let server = Server::builder().password("secret").start().await;
     let locks = quick(server.url()).await;
     let mut redis = server.connection().await;
@@ -58,7 +58,7 @@ async fn c099_no_body_runs_when_the_password_is_wrong() {
 }
 
 #[tokio::test]
-async fn c099_no_body_runs_when_every_command_fails() {
+async fn runs_no_body_when_every_command_fails() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, "ACL SETUSER app on >pass ~* +@all").await;
     let locks = quick(server.url_as("app", "pass")).await;
@@ -68,7 +68,7 @@ async fn c099_no_body_runs_when_every_command_fails() {
 }
 
 #[tokio::test]
-async fn c100_a_stopped_server_is_an_error_within_three_timeouts() {
+async fn reports_a_paused_server_within_three_timeouts() {
     let server = Server::start().await;
     let locks = quick(server.url()).await;
     server.pause();
@@ -81,7 +81,7 @@ async fn c100_a_stopped_server_is_an_error_within_three_timeouts() {
 }
 
 #[tokio::test]
-async fn c100_a_waiting_call_puts_up_with_five_timeouts() {
+async fn tolerates_five_timeouts_in_a_waiting_call() {
     let server = Server::start().await;
     let locks = quick(server.url()).await;
     server.pause();
@@ -100,7 +100,7 @@ async fn c100_a_waiting_call_puts_up_with_five_timeouts() {
 }
 
 #[tokio::test]
-async fn c100_a_body_is_stopped_by_its_own_deadline() {
+async fn stops_a_body_at_its_deadline() {
     let server = Server::start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
@@ -117,10 +117,10 @@ async fn c100_a_body_is_stopped_by_its_own_deadline() {
     locks.lock("k").wait(SOON).await.unwrap().release().await.unwrap();
 }
 
-/// The lock has expired when the server goes on, and renewals that have queued up do not bring it
-/// back. Its holder has stopped by its own clock.
+/// The lock has expired when the server continues, and queued renewals do not restore it. The
+/// holder has stopped at its own deadline.
 #[tokio::test]
-async fn f26_a_server_that_stalls_for_longer_than_the_ttl_is_a_loss() {
+async fn f26_reports_a_stall_longer_than_the_ttl_as_a_loss() {
     let server = Server::builder().config("enable-debug-command local").start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
     let other = LockManager::connect(server.url()).await.unwrap();
@@ -130,11 +130,11 @@ async fn f26_a_server_that_stalls_for_longer_than_the_ttl_is_a_loss() {
         let guard = other.lock("k").ttl(ms(3_000)).wait(SOON).await.unwrap();
         (guard, Instant::now())
     });
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     let stall = tokio::spawn(async move { run(&mut redis, "DEBUG SLEEP 1.6").await });
-    let cause = timeout(SOON, guard.lost()).await.expect("it ends");
+    let cause = timeout(SOON, guard.lost()).await.expect("the hold ends");
     let lost = Instant::now();
-    assert!(!stall.is_finished(), "the server has told");
+    assert!(!stall.is_finished(), "the server has replied");
     assert_eq!(cause, LossCause::Expired);
 
     let (next, granted) = waiting.await.unwrap();
@@ -153,7 +153,7 @@ async fn f26_a_server_that_stalls_for_longer_than_the_ttl_is_a_loss() {
 }
 
 #[tokio::test]
-async fn c101_a_waiter_does_not_keep_the_holder_from_renewing() {
+async fn renews_the_holder_while_a_call_waits() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
@@ -177,7 +177,7 @@ async fn c101_a_waiter_does_not_keep_the_holder_from_renewing() {
 }
 
 #[tokio::test]
-async fn f53_killed_connections_are_replaced_without_an_error() {
+async fn f53_replaces_killed_connections_without_an_error() {
     join_all(["", "?protocol=resp2"].map(async |query| {
         let server = Server::start().await;
         let locks = LockManager::connect(format!("{}/{query}", server.url())).await.unwrap();
@@ -197,7 +197,7 @@ async fn f53_killed_connections_are_replaced_without_an_error() {
 }
 
 #[tokio::test]
-async fn f53_idle_connections_that_the_server_closes_are_replaced_without_an_error() {
+async fn f53_replaces_closed_idle_connections_without_an_error() {
     let server = Server::builder().config("timeout 1").start().await;
     join_all(["", "?protocol=resp2"].map(async |query| {
         let locks = LockManager::connect(format!("{}/{query}", server.url())).await.unwrap();
@@ -212,7 +212,7 @@ async fn f53_idle_connections_that_the_server_closes_are_replaced_without_an_err
 }
 
 #[tokio::test]
-async fn f53_a_release_on_a_killed_connection_reaches_the_server() {
+async fn f53_releases_after_its_connection_was_killed() {
     for query in ["", "?protocol=resp2"] {
         let server = Server::start().await;
         let locks = LockManager::connect(format!("{}/{query}", server.url())).await.unwrap();
@@ -225,7 +225,7 @@ async fn f53_a_release_on_a_killed_connection_reaches_the_server() {
 }
 
 #[tokio::test]
-async fn f54_a_connection_into_a_black_hole_is_left() {
+async fn f54_leaves_a_connection_that_loses_all_packets() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = quick(proxy.url()).await;
@@ -238,13 +238,13 @@ async fn f54_a_connection_into_a_black_hole_is_left() {
     }
     assert!(!outcomes[0] && outcomes[2], "{outcomes:?}");
     assert!(proxy.connections() > before);
-    // The leases have a connection of their own.
+    // Leases are renewed over their own connection.
     guard.run(tokio::time::sleep(ms(1_000))).await.unwrap();
     guard.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn f54_renewals_leave_a_black_hole_before_the_lease_ends() {
+async fn f54_renews_over_another_connection_before_the_lease_ends() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = quick(proxy.url()).await;
@@ -255,7 +255,7 @@ async fn f54_renewals_leave_a_black_hole_before_the_lease_ends() {
 }
 
 #[tokio::test]
-async fn a_network_that_is_away_during_a_wait_is_put_up_with() {
+async fn tolerates_a_network_outage_during_a_wait() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = quick(proxy.url()).await;

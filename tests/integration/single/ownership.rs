@@ -1,4 +1,4 @@
-//! Whose a lock is: tokens, and what happens to the lock of somebody else.
+//! Ownership: tokens, and locks of other holders.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,34 +8,36 @@ use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, pttl, setup};
-use crate::support::trace::{FENCE, absent, holder, is_grant, is_renewal, is_script};
+use crate::support::{
+    FENCE_KEY, SOON, is_grant, is_renewal, is_script, ms, pttl, setup, spawn_holder,
+    wait_until_absent,
+};
 
 #[tokio::test]
-async fn c060_f62_foreign_lock_survives_release() {
+async fn f62_leaves_a_foreign_lock_alone_on_release() {
     let (server, a, mut redis) = setup().await;
     let b = LockManager::connect(server.url()).await.unwrap();
 
-    let stale = a.lock("c060").ttl(ms(200)).renew(false).await.unwrap();
-    absent(&mut redis, "c060", SOON).await;
-    let asked = Instant::now();
-    let guard = b.lock("c060").ttl(ms(5_000)).renew(false).await.unwrap();
-    let token = redis.get("c060").await.unwrap();
+    let stale = a.lock("stale-key").ttl(ms(200)).renew(false).await.unwrap();
+    wait_until_absent(&mut redis, "stale-key", SOON).await;
+    let began = Instant::now();
+    let guard = b.lock("stale-key").ttl(ms(5_000)).renew(false).await.unwrap();
+    let token = redis.get("stale-key").await.unwrap();
     sleep(ms(150)).await;
     let released = stale.release().await;
-    a.shutdown().await; // what the release left for the background is done, too
+    a.shutdown().await; // releases in the background are done, too
 
     assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
-    assert_eq!(redis.get("c060").await.unwrap(), token);
-    let left = pttl(&mut redis, "c060").await;
-    assert!((1..=4_850).contains(&left), "{left} ms left {:?} after the grant", asked.elapsed());
+    assert_eq!(redis.get("stale-key").await.unwrap(), token);
+    let left = pttl(&mut redis, "stale-key").await;
+    assert!((1..=4_850).contains(&left), "{left} ms left {:?} after the grant", began.elapsed());
     guard.release().await.unwrap();
 }
 
-/// The same with a body that cannot be stopped, because it never awaits.
+/// This body cannot be stopped, because it never awaits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c060_foreign_lock_survives_the_end_of_a_call() {
-    #[redis_lock(key = "c060b", ttl = "200ms", renew = false, manager = manager)]
+async fn leaves_a_foreign_lock_alone_at_the_end_of_a_call() {
+    #[redis_lock(key = "blocked-key", ttl = "200ms", renew = false, manager = manager)]
     async fn block(manager: &LockManager) -> Result<(), LockError> {
         std::thread::sleep(ms(400));
         Ok(())
@@ -47,25 +49,26 @@ async fn c060_foreign_lock_survives_the_end_of_a_call() {
         let a = a.clone();
         async move { block(&a).await }
     });
-    while !redis.exists("c060b").await.unwrap() {}
-    let guard = b.lock("c060b").ttl(ms(5_000)).wait(SOON).await.unwrap();
-    let token = redis.get("c060b").await.unwrap();
+    while !redis.exists("blocked-key").await.unwrap() {}
+    let guard = b.lock("blocked-key").ttl(ms(5_000)).wait(SOON).await.unwrap();
+    let token = redis.get("blocked-key").await.unwrap();
     let end = call.await.unwrap();
     a.shutdown().await;
 
     assert!(matches!(end, Err(LockError::Lost { .. })), "{end:?}");
-    assert_eq!(redis.get("c060b").await.unwrap(), token);
+    assert_eq!(redis.get("blocked-key").await.unwrap(), token);
     guard.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn c061_every_acquisition_has_128_bits_of_its_own() {
+async fn draws_128_random_bits_per_acquire() {
     const LIMIT: Duration = Duration::from_secs(40);
     let (server, _, _) = setup().await;
     let log = server.log();
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + ms(500);
     let options = ["tasks=8".into(), "rounds=1250".into(), format!("at={}", start.as_millis())];
-    let holders = ["c061:a:#", "c061:b:#"].map(|key| holder(&server.url(), key, &options));
+    let holders = ["random-token:a:#", "random-token:b:#"]
+        .map(|key| spawn_holder(&server.url(), key, &options));
     for holder in &holders {
         assert!(holder.exited(LIMIT).await.success());
         assert_eq!(holder.lines().iter().filter(|line| *line == "released").count(), 10_000);
@@ -73,7 +76,7 @@ async fn c061_every_acquisition_has_128_bits_of_its_own() {
     log.settle().await;
 
     let entries = log.entries();
-    let locked = |entry: &&Entry| entry.is("SET") && entry.args[1] != FENCE;
+    let locked = |entry: &&Entry| entry.is("SET") && entry.args[1] != FENCE_KEY;
     let parts = entries.iter().filter(locked).map(|set| set.args[2].split_once('-').unwrap());
     let (processes, tokens): (HashSet<&str>, HashSet<u128>) =
         parts.map(|(process, bits)| (process, u128::from_str_radix(bits, 16).unwrap())).unzip();
@@ -86,15 +89,16 @@ async fn c061_every_acquisition_has_128_bits_of_its_own() {
     }
 }
 
-/// A generator that was copied with its process would give the same tokens twice.
+/// A generator copied by a fork would draw the same tokens twice.
 #[tokio::test]
-async fn f67_tokens_of_many_processes_differ() {
+async fn f67_draws_different_tokens_in_each_process() {
     const PROCESSES: usize = 20;
     const ROUNDS: usize = 100;
     let (server, _, _) = setup().await;
     let log = server.log();
     let options = [format!("rounds={ROUNDS}")];
-    let holders = (0..PROCESSES).map(|n| holder(&server.url(), &format!("f67:{n}"), &options));
+    let holders =
+        (0..PROCESSES).map(|n| spawn_holder(&server.url(), &format!("f67:{n}"), &options));
     for holder in holders.collect::<Vec<_>>() {
         assert!(holder.exited(SOON * 6).await.success());
     }
@@ -107,8 +111,8 @@ async fn f67_tokens_of_many_processes_differ() {
 }
 
 #[tokio::test]
-async fn c062_a_deleted_key_stays_deleted() {
-    #[redis_lock(key = "c062", ttl = "1s", manager = manager)]
+async fn does_not_restore_a_deleted_key() {
+    #[redis_lock(key = "deleted-key", ttl = "1s", manager = manager)]
     async fn work(manager: &LockManager) -> Result<(), LockError> {
         sleep(ms(2_000)).await;
         Ok(())
@@ -118,19 +122,19 @@ async fn c062_a_deleted_key_stays_deleted() {
     let log = server.log();
     let call = tokio::spawn(async move { work(&locks).await });
     sleep(ms(330)).await;
-    assert_eq!(redis.del("c062").await.unwrap(), 1);
+    assert_eq!(redis.del("deleted-key").await.unwrap(), 1);
     let end = call.await.unwrap();
 
-    // By the renewal's answer, not by the clock.
+    // The loss is reported by the reply to the renewal, not at the deadline.
     assert!(matches!(end, Err(LockError::Lost { cause: LossCause::Taken, .. })), "{end:?}");
-    assert!(!redis.exists("c062").await.unwrap());
+    assert!(!redis.exists("deleted-key").await.unwrap());
     log.settle().await;
-    let commands = log.commands_on("c062");
-    let granted = commands.iter().position(|entry| is_grant(entry, "c062")).unwrap();
+    let commands = log.commands_on("deleted-key");
+    let granted = commands.iter().position(|entry| is_grant(entry, "deleted-key")).unwrap();
     let creates = |name: &str| !["get", "pttl", "pexpire", "del", "exists"].contains(&name);
     let later = commands[granted + 1..].iter().filter(|entry| !is_script(entry));
     let creating: Vec<_> = later.filter(|e| creates(&e.name().to_lowercase())).collect();
     assert!(creating.is_empty(), "{creating:#?}");
     let renewal = |entry: &Entry| is_renewal(entry, "1000");
-    assert!(commands.iter().any(renewal), "nobody has asked for a renewal");
+    assert!(commands.iter().any(renewal), "no renewal was requested");
 }

@@ -1,4 +1,4 @@
-//! Guards that end where a panic would end the process.
+//! Guards that are dropped where a panic would abort the process.
 
 use std::cell::RefCell;
 use std::thread;
@@ -9,11 +9,9 @@ use lock_runtime::{Fence, LockGuard, LockManager};
 use redis::AsyncTypedCommands as _;
 use tokio::time::{sleep, timeout};
 
-use crate::support::capture::Capture;
-use crate::support::kit::{SOON, alone, ms, setup};
-use crate::support::trace::{AT_ONCE, absent};
+use crate::support::{AT_ONCE, Capture, SOON, in_own_process, ms, setup, wait_until_absent};
 
-/// A store that fails when it has to release.
+/// A store that fails on release.
 #[derive(Debug, Clone, Copy)]
 enum Failing {
     Error,
@@ -37,19 +35,17 @@ impl Store for Failing {
 
     fn release<'a>(&'a self, _: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
         match self {
-            Self::Error => Box::pin(async { Err(StoreError::Unknown("no answer".into())) }),
+            Self::Error => Box::pin(async { Err(StoreError::Unknown("no reply".into())) }),
             Self::Panic => panic!("in a release"),
             Self::PanicLater => Box::pin(async { panic!("in a release") }),
         }
     }
 }
 
-/// A second panic while the first one unwinds would abort the process.
+/// A second panic during unwinding would abort the process.
 #[tokio::test]
-async fn f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing() {
-    if !alone("single::panics::f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing")
-        .await
-    {
+async fn f14_ignores_a_failed_release_during_unwinding() {
+    if !in_own_process("single::panics::f14_ignores_a_failed_release_during_unwinding").await {
         return;
     }
     for failing in [Failing::Error, Failing::Panic, Failing::PanicLater] {
@@ -64,7 +60,7 @@ async fn f14_a_release_that_fails_while_a_panic_unwinds_changes_nothing() {
             let text = panic.downcast_ref::<String>();
             assert_eq!(text, Some(&format!("in the body {round}")), "{failing:?}");
         }
-        timeout(SOON, locks.shutdown()).await.expect("it ends");
+        timeout(SOON, locks.shutdown()).await.expect("the shutdown ends");
     }
 }
 
@@ -72,10 +68,10 @@ thread_local! {
     static KEPT: RefCell<Vec<LockGuard>> = RefCell::default();
 }
 
-/// There, a panic would abort the process as well, and much of a thread is gone already.
+/// A panic would abort the process there, too, and most thread-local state is already destroyed.
 #[tokio::test]
-async fn f14_a_guard_may_end_with_its_thread() {
-    if !alone("single::panics::f14_a_guard_may_end_with_its_thread").await {
+async fn f14_releases_a_guard_at_the_end_of_its_thread() {
+    if !in_own_process("single::panics::f14_releases_a_guard_at_the_end_of_its_thread").await {
         return;
     }
     let capture = Capture::install();
@@ -87,7 +83,7 @@ async fn f14_a_guard_may_end_with_its_thread() {
     sleep(ms(600)).await;
     let ends = thread::spawn(|| KEPT.set(vec![lost, taken, held]));
     ends.join().unwrap();
-    absent(&mut redis, "held", AT_ONCE).await;
+    wait_until_absent(&mut redis, "held", AT_ONCE).await;
     locks.shutdown().await;
-    assert!(capture.of("lost").iter().any(|event| event.message() == "lost"));
+    assert!(capture.with_key("lost").iter().any(|event| event.message() == "lost"));
 }

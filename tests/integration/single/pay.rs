@@ -1,6 +1,6 @@
-//! The README's function, on a server that is killed and started again.
+//! The function of the README, on a server that is killed and restarted.
 //!
-//! It uses the installed manager, so each test is in a process of its own.
+//! It uses the installed manager, so each test runs in a process of its own.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use redis::AsyncTypedCommands;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, alone, ms, pttl};
+use crate::support::{SOON, in_own_process, ms, pttl};
 
-/// How often a body has begun.
+/// How many bodies have begun.
 static RUNS: AtomicU32 = AtomicU32::new(0);
-/// Told when a body has begun.
+/// Notified when a body has begun.
 static BEGUN: Notify = Notify::const_new();
 /// Lets a body end.
 static END: Notify = Notify::const_new();
@@ -33,7 +33,7 @@ async fn pay_quickly(id: u64, end: Duration) -> Result<String, LockError> {
     RUNS.fetch_add(1, Ordering::SeqCst);
     BEGUN.notify_one();
     sleep(end).await;
-    RUNS.fetch_add(100, Ordering::SeqCst); // what is after the await
+    RUNS.fetch_add(100, Ordering::SeqCst); // the code after the await
     Ok(format!("order {id} is paid"))
 }
 
@@ -41,7 +41,7 @@ fn runs() -> u32 {
     RUNS.load(Ordering::SeqCst)
 }
 
-/// A server that keeps its data on disk, in use by the installed manager.
+/// Starts a server that persists its data, and installs a manager for it.
 async fn start() -> Server {
     let builder = Server::builder().config("appendonly yes").config("appendfsync always");
     let server = builder.start().await;
@@ -54,8 +54,8 @@ async fn is_free(server: &Server) -> bool {
 }
 
 #[tokio::test]
-async fn it_is_busy() {
-    if !alone("single::pay::it_is_busy").await {
+async fn reports_a_busy_lock() {
+    if !in_own_process("single::pay::reports_a_busy_lock").await {
         return;
     }
     let server = start().await;
@@ -74,8 +74,8 @@ async fn it_is_busy() {
 }
 
 #[tokio::test]
-async fn redis_is_down_before_the_body() {
-    if !alone("single::pay::redis_is_down_before_the_body").await {
+async fn reports_redis_down_before_the_body() {
+    if !in_own_process("single::pay::reports_redis_down_before_the_body").await {
         return;
     }
     let mut server = start().await;
@@ -92,24 +92,24 @@ async fn redis_is_down_before_the_body() {
 }
 
 #[tokio::test]
-async fn redis_answers_too_late_before_the_body() {
-    if !alone("single::pay::redis_answers_too_late_before_the_body").await {
+async fn reports_a_late_reply_before_the_body() {
+    if !in_own_process("single::pay::reports_a_late_reply_before_the_body").await {
         return;
     }
     let server = start().await;
     server.pause();
     let error = pay(42).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    server.resume(); // and it takes the lock all the same
-    eventually("it is released", SOON, async || is_free(&server).await).await;
+    server.resume(); // and it grants the lock late
+    eventually("the lock is released", SOON, async || is_free(&server).await).await;
     assert_eq!(runs(), 0);
     END.notify_one();
     pay(42).await.unwrap();
 }
 
 #[tokio::test]
-async fn redis_is_down_and_back_during_the_body() {
-    if !alone("single::pay::redis_is_down_and_back_during_the_body").await {
+async fn keeps_the_lock_over_an_outage_during_the_body() {
+    if !in_own_process("single::pay::keeps_the_lock_over_an_outage_during_the_body").await {
         return;
     }
     let mut server = start().await;
@@ -120,19 +120,19 @@ async fn redis_is_down_and_back_during_the_body() {
     assert!(pay(42).await.unwrap_err().is_busy());
     END.notify_one();
     assert_eq!(paying.await.unwrap().unwrap(), "order 42 is paid");
-    eventually("it is released", SOON, async || is_free(&server).await).await;
+    eventually("the lock is released", SOON, async || is_free(&server).await).await;
 
     let quickly = tokio::spawn(pay_quickly(42, ms(2_500)));
     BEGUN.notified().await;
     sleep(ms(300)).await;
     server.restart().await;
     assert_eq!(quickly.await.unwrap().unwrap(), "order 42 is paid");
-    eventually("it is released", SOON, async || is_free(&server).await).await;
+    eventually("the lock is released", SOON, async || is_free(&server).await).await;
 }
 
 #[tokio::test]
-async fn redis_is_down_after_the_body() {
-    if !alone("single::pay::redis_is_down_after_the_body").await {
+async fn returns_the_result_when_redis_is_down_after_the_body() {
+    if !in_own_process("single::pay::returns_the_result_when_redis_is_down_after_the_body").await {
         return;
     }
     let mut server = start().await;
@@ -144,14 +144,14 @@ async fn redis_is_down_after_the_body() {
     sleep(ms(300)).await;
     server.restart().await;
     assert!(pttl(&mut server.connection().await, "order:42").await != -1);
-    eventually("it is released", SOON, async || is_free(&server).await).await;
+    eventually("the lock is released", SOON, async || is_free(&server).await).await;
     END.notify_one();
     pay(42).await.unwrap();
 }
 
 #[tokio::test]
-async fn the_lease_is_lost() {
-    if !alone("single::pay::the_lease_is_lost").await {
+async fn stops_the_body_when_the_lease_is_lost() {
+    if !in_own_process("single::pay::stops_the_body_when_the_lease_is_lost").await {
         return;
     }
     let mut server = start().await;
@@ -164,13 +164,13 @@ async fn the_lease_is_lost() {
     assert!(began.elapsed() < ms(3_000), "{:?}", began.elapsed());
     assert_eq!(runs(), 1, "the body was not stopped at its await");
     server.restart().await;
-    eventually("it is free", SOON, async || is_free(&server).await).await;
+    eventually("the lock is free", SOON, async || is_free(&server).await).await;
     pay_quickly(42, ms(1)).await.unwrap();
 }
 
 #[tokio::test]
-async fn the_caller_is_gone_while_redis_is_down() {
-    if !alone("single::pay::the_caller_is_gone_while_redis_is_down").await {
+async fn releases_for_a_caller_gone_while_redis_is_down() {
+    if !in_own_process("single::pay::releases_for_a_caller_gone_while_redis_is_down").await {
         return;
     }
     let mut server = start().await;
@@ -181,14 +181,14 @@ async fn the_caller_is_gone_while_redis_is_down() {
     assert!(paying.await.unwrap_err().is_cancelled());
     sleep(ms(200)).await;
     server.restart().await;
-    eventually("it is released", SOON, async || is_free(&server).await).await;
+    eventually("the lock is released", SOON, async || is_free(&server).await).await;
     END.notify_one();
     pay(42).await.unwrap();
 }
 
 #[tokio::test]
-async fn redis_forgets_during_the_body() {
-    if !alone("single::pay::redis_forgets_during_the_body").await {
+async fn loses_the_lock_when_redis_loses_its_data() {
+    if !in_own_process("single::pay::loses_the_lock_when_redis_loses_its_data").await {
         return;
     }
     let mut server = Server::start().await;

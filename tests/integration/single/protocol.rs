@@ -1,14 +1,15 @@
 //! Commands, scripts and replies.
 
 use futures_util::future::join_all;
-use harness::{CommandLog, Entry, Server};
+use harness::{CommandLog, Entry, Server, run};
 use lock_runtime::{LockManager, LossCause};
 use redis::AsyncTypedCommands;
 use tracing::Level;
 
-use crate::support::capture::Capture;
-use crate::support::kit::{SOON, alone, clients, ms, run, setup, warm_up};
-use crate::support::trace::{FENCE, is_script, queued};
+use crate::support::{
+    Capture, FENCE_KEY, SOON, clients, in_own_process, is_script, ms, setup, wait_for_waiters,
+    warm_up,
+};
 
 fn is_renewal(entry: &Entry) -> bool {
     entry.is("PEXPIRE") && entry.from_script()
@@ -23,8 +24,8 @@ async fn round(locks: &LockManager, key: &str, log: &CommandLog) {
 }
 
 #[tokio::test]
-async fn c095_forgotten_scripts_are_taught_again() {
-    if !alone("single::protocol::c095_forgotten_scripts_are_taught_again").await {
+async fn resends_scripts_that_the_server_has_lost() {
+    if !in_own_process("single::protocol::resends_scripts_that_the_server_has_lost").await {
         return;
     }
     let capture = Capture::install();
@@ -39,14 +40,14 @@ async fn c095_forgotten_scripts_are_taught_again() {
     guard.release().await.unwrap();
 
     assert!(!redis.exists("k").await.unwrap());
-    let events = capture.of("k");
+    let events = capture.with_key("k");
     assert!(events.iter().any(|event| event.message() == "released"), "{events:?}");
     let loud: Vec<_> = events.iter().filter(|event| event.level <= Level::WARN).collect();
     assert!(loud.is_empty(), "{loud:?}");
 }
 
 #[tokio::test]
-async fn f48_scripts_may_be_forgotten_all_the_time() {
+async fn f48_works_when_scripts_are_flushed_all_the_time() {
     let (server, locks, mut redis) = setup().await;
     redis.set_options("held", "x", redis::SetOptions::default()).await.unwrap();
     let log = server.log();
@@ -61,9 +62,9 @@ async fn f48_scripts_may_be_forgotten_all_the_time() {
     assert_eq!(log.count(|entry| entry.is("SCRIPT") && entry.has("LOAD")), 0);
 }
 
-/// With the permissions that the guide names.
+/// The user has the permissions of the guide.
 #[tokio::test]
-async fn f49_a_user_needs_no_permission_to_load_scripts() {
+async fn f49_needs_no_permission_to_load_scripts() {
     let guide = include_str!("../../../lock-runtime/README.md");
     let (_, rest) = guide.split_once("may do no more than needed: `").unwrap();
     let (permissions, _) = rest.split_once('`').unwrap();
@@ -78,15 +79,15 @@ async fn f49_a_user_needs_no_permission_to_load_scripts() {
     let error = locks.lock("order:1").await.unwrap_err();
     assert!(error.is_busy(), "{error}");
     let waiter = tokio::spawn(locks.lock("order:1").wait(SOON).into_future());
-    queued(&mut redis, "order:1", 1).await;
+    wait_for_waiters(&mut redis, "order:1", 1).await;
     held.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(log.count(|entry| entry.is("SCRIPT") && entry.has("LOAD")), 0);
 }
 
 #[tokio::test]
-async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
-    /// Each with its helpers, which are in the same slot of a cluster.
+async fn declares_the_keys_of_scripts() {
+    /// The keys, each with its helper keys in the same slot of a cluster.
     const KEYS: [(&str, [&str; 2]); 3] = [
         ("order:42", ["{order:42}:waiters", "{order:42}:peers"]),
         ("{order}:42", ["{order}:42:waiters", "{order}:42:peers"]),
@@ -95,7 +96,7 @@ async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
     let (server, _, redis) = setup().await;
     let log = server.log();
     for (key, helpers) in KEYS {
-        let locks = LockManager::connect(server.url()).await.unwrap(); // has seen no fence
+        let locks = LockManager::connect(server.url()).await.unwrap(); // knows no fence
         let guard = locks.lock(key).ttl(ms(1_000)).await.unwrap();
         let token = redis.clone().get(key).await.unwrap().unwrap();
         let seen = guard.fence().to_string();
@@ -115,7 +116,7 @@ async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
             scripts.iter().filter(|s| s.args[2..] == words).count()
         };
         let [waiters, peers] = helpers;
-        let all = [key, waiters, peers, FENCE];
+        let all = [key, waiters, peers, FENCE_KEY];
         assert_eq!(
             with(&all, &[&token, "1000", "", "", "0", "0"]),
             1,
@@ -125,7 +126,7 @@ async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
         assert_eq!(with(&all, &[&token, "", &seen, "0"]), 1, "no release among {scripts:#?}");
     }
     let declared = KEYS.iter().flat_map(|(key, [waiters, peers])| [key, waiters, peers]);
-    let declared: Vec<_> = declared.chain([&FENCE]).collect();
+    let declared: Vec<_> = declared.chain([&FENCE_KEY]).collect();
     let inside = |entry: &Entry| {
         entry.from_script() && !entry.is("TIME") && !declared.iter().any(|key| entry.has(key))
     };
@@ -133,7 +134,7 @@ async fn c096_scripts_declare_their_keys_and_take_the_rest_as_arguments() {
 }
 
 #[tokio::test]
-async fn c098_resp2_and_resp3_do_the_same() {
+async fn behaves_the_same_with_resp2_and_resp3() {
     let urls = [("", "3"), ("?protocol=resp2", "2"), ("?protocol=resp3", "3")];
     join_all(urls.map(async |(query, version)| {
         let server = Server::start().await;
@@ -142,25 +143,25 @@ async fn c098_resp2_and_resp3_do_the_same() {
         round(&locks, "k", &log).await;
         assert!(!redis.exists("k").await.unwrap());
         let clients = clients(&mut redis).await;
-        // Redis 7.0 does not say which protocol it is.
+        // Redis 7.0 does not list the protocol.
         let speaks = |client: &String| client.contains(&format!("resp={version}"));
         assert!(clients.iter().all(|c| speaks(c) || !c.contains("resp=")), "{clients:#?}");
         let hello = log.count(|entry| entry.is("HELLO") && entry.args[1] == "3");
         assert_eq!(hello > 0, version == "3", "{:#?}", log.entries());
 
         let guard = locks.lock("k").await.unwrap();
-        redis.set("k", "somebody else's").await.unwrap();
+        redis.set("k", "another holder's").await.unwrap();
         let error = guard.release().await.unwrap_err();
         assert!(error.is_lost(), "{error}");
-        assert_eq!(redis.get("k").await.unwrap().as_deref(), Some("somebody else's"));
+        assert_eq!(redis.get("k").await.unwrap().as_deref(), Some("another holder's"));
         log.settle().await;
         let read = |entry: &Entry| entry.is("GET") && entry.has("k") && !entry.from_script();
-        assert_eq!(log.count(read), 1, "only the test compares on its own side");
+        assert_eq!(log.count(read), 1, "only the test reads the key");
     }))
     .await;
 }
 
-/// A server whose command `name` does what `other` does and so answers what it should not.
+/// Starts a server whose command `name` is replaced by `other`, so that its reply is unexpected.
 async fn strange_server(name: &str, other: &str) -> (Server, LockManager) {
     let server = Server::builder()
         .config(&format!("rename-command {name} REAL{name}"))
@@ -172,7 +173,7 @@ async fn strange_server(name: &str, other: &str) -> (Server, LockManager) {
 }
 
 #[tokio::test]
-async fn c098_an_unexpected_reply_to_the_acquire_is_an_error() {
+async fn reports_an_unexpected_reply_to_an_acquire() {
     let (_server, locks) = strange_server("EVALSHA", "MGET").await;
     warm_up(&locks).await; // with EVAL
     let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
@@ -180,14 +181,14 @@ async fn c098_an_unexpected_reply_to_the_acquire_is_an_error() {
 }
 
 #[tokio::test]
-async fn c098_an_unexpected_reply_to_a_renewal_does_not_say_whose_it_is() {
+async fn ignores_an_unexpected_reply_to_a_renewal() {
     let (_server, locks) = strange_server("PEXPIRE", "LCS").await;
     let guard = locks.lock("k").ttl(ms(400)).await.unwrap();
     assert_eq!(guard.lost().await, LossCause::Expired);
 }
 
 #[tokio::test]
-async fn c098_an_unexpected_reply_to_the_release_does_not_say_whose_it_is() {
+async fn reports_an_unexpected_reply_to_a_release() {
     let (_server, locks) = strange_server("DEL", "ECHO").await;
     let guard = locks.lock("k").ttl(ms(400)).await.unwrap();
     let error = guard.release().await.unwrap_err();

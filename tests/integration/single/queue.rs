@@ -1,4 +1,4 @@
-//! Waiters stand in a queue: who is next, and how soon.
+//! The queue of waiters: the order of grants, and their delay.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,47 +10,47 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, occupy, setup};
-use crate::support::trace::{
-    grants_in_order, holder, holds, is_acquire, is_release, keys, queued, waiters,
+use crate::support::{
+    SOON, count_keys, grants_in_order, hold_times, is_acquire, is_release, ms, occupy,
+    queued_tokens, setup, spawn_holder, wait_for_waiters,
 };
 
-/// Waits for the lock `k`, and gives it back at once.
+/// Waits for the lock `k` and releases it at once.
 async fn turn(locks: LockManager) {
     locks.lock("k").wait(SOON * 4).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn c091_waiters_of_one_process_are_served_as_they_came() {
+async fn serves_waiters_of_one_process_in_order() {
     const WAITERS: usize = 16;
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
     let turns: JoinSet<()> = (0..WAITERS).map(|_| turn(locks.clone())).collect();
-    queued(&mut redis, "k", WAITERS).await;
+    wait_for_waiters(&mut redis, "k", WAITERS).await;
     guard.release().await.unwrap();
     turns.join_all().await;
 
     log.settle().await;
     let grants = grants_in_order(&log, "k");
     assert_eq!(grants.len(), 1 + WAITERS);
-    let holds = holds(&log, &grants);
-    assert!(holds[WAITERS / 2] < ms(250), "a waiter is not told at once: {holds:?}");
-    // One command to take the lock and one to give it back, however long the wait.
+    let holds = hold_times(&log, &grants);
+    assert!(holds[WAITERS / 2] < ms(250), "a waiter is not notified at once: {holds:?}");
+    // One command to acquire the lock and one to release it, however long the wait.
     assert_eq!(log.count(|entry| is_acquire(entry, "k")), 1 + WAITERS);
     assert_eq!(log.count(|entry| is_release(entry, "k")), 1 + WAITERS);
     assert_eq!(log.count(|entry| !entry.from_script() && entry.has("k")), 2 * (1 + WAITERS));
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
-async fn c091_f102_waiters_of_several_processes_are_served_as_they_came() {
+async fn f102_serves_waiters_of_several_processes_in_order() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
     let options = ["wait=60000", "tasks=4", "rounds=5"].map(str::to_owned);
-    let others = [(); 3].map(|()| holder(&server.url(), "k", &options));
-    queued(&mut redis, "k", 12).await;
+    let others = [(); 3].map(|()| spawn_holder(&server.url(), "k", &options));
+    wait_for_waiters(&mut redis, "k", 12).await;
     guard.release().await.unwrap();
     for other in &others {
         assert!(other.exited(SOON * 4).await.success());
@@ -60,41 +60,42 @@ async fn c091_f102_waiters_of_several_processes_are_served_as_they_came() {
     log.settle().await;
     let grants = grants_in_order(&log, "k");
     assert_eq!(grants.len(), 61);
-    let holds = holds(&log, &grants);
-    assert!(holds[30] < ms(250), "a waiter is not told at once: {holds:?}");
-    assert_eq!(keys(&mut redis).await, 0);
+    let holds = hold_times(&log, &grants);
+    assert!(holds[30] < ms(250), "a waiter is not notified at once: {holds:?}");
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
-async fn f101_a_crowd_asks_seldom_and_is_woken_one_by_one() {
-    const CROWD: usize = 400;
+async fn f101_wakes_many_waiters_one_by_one() {
+    const COUNT: usize = 400;
     let (server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").await.unwrap();
-    let turns: JoinSet<()> = (0..CROWD).map(|_| turn(locks.clone())).collect();
-    queued(&mut redis, "k", CROWD).await;
+    let turns: JoinSet<()> = (0..COUNT).map(|_| turn(locks.clone())).collect();
+    wait_for_waiters(&mut redis, "k", COUNT).await;
     let log = server.log();
     sleep(ms(6_000)).await;
     log.settle().await;
-    let asked = log.count(|entry| is_acquire(entry, "k"));
-    assert!((CROWD / 2..CROWD * 2).contains(&asked), "{asked} questions in 6 s");
+    let requests = log.count(|entry| is_acquire(entry, "k"));
+    assert!((COUNT / 2..COUNT * 2).contains(&requests), "{requests} requests in 6 s");
 
     guard.release().await.unwrap();
     turns.join_all().await;
     log.settle().await;
     let messages = log.count(|entry| entry.is("PUBLISH"));
-    assert!((CROWD..CROWD + CROWD / 10).contains(&messages), "{messages} messages");
-    assert_eq!(keys(&mut redis).await, 0);
+    assert!((COUNT..COUNT + COUNT / 10).contains(&messages), "{messages} messages");
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
-/// The lock is free although somebody waits: an operator has deleted it, and nobody knows yet.
+/// The lock is free although a client waits: an operator has deleted the key, which no client has
+/// noticed yet.
 #[tokio::test]
-async fn a_call_that_does_not_wait_gets_no_lock_that_others_wait_for() {
+async fn refuses_a_call_without_wait_while_others_wait() {
     let (_server, locks, mut redis) = setup().await;
     let mut guard = locks.lock("k").await.unwrap();
     for _ in 0..20 {
         let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-        queued(&mut redis, "k", 1).await;
-        let first = waiters(&mut redis, "k").await.remove(0);
+        wait_for_waiters(&mut redis, "k", 1).await;
+        let first = queued_tokens(&mut redis, "k").await.remove(0);
         redis.del("k").await.unwrap();
         let error = locks.lock("k").await.unwrap_err();
         assert!(error.is_busy() && error.to_string().contains(&first), "{error}");
@@ -103,11 +104,11 @@ async fn a_call_that_does_not_wait_gets_no_lock_that_others_wait_for() {
         guard = next;
     }
     guard.release().await.unwrap();
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
-async fn calls_that_do_not_wait_stay_behind_those_who_take_turns() {
+async fn serves_waiters_before_calls_without_wait() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
@@ -118,7 +119,7 @@ async fn calls_that_do_not_wait_stay_behind_those_who_take_turns() {
     });
     let (turns, ended) = (join_all(turns), AtomicBool::new(false));
     let hurry = async {
-        queued(&mut redis, "k", 4).await;
+        wait_for_waiters(&mut redis, "k", 4).await;
         guard.release().await.unwrap();
         while !ended.load(Ordering::Relaxed) {
             if let Ok(guard) = locks.lock("k").await {
@@ -129,13 +130,13 @@ async fn calls_that_do_not_wait_stay_behind_those_who_take_turns() {
     tokio::join!(async { (turns.await, ended.store(true, Ordering::Relaxed)) }, hurry);
 
     log.settle().await;
-    let hurried = log.count(|entry| is_acquire(entry, "k") && entry.args[9].is_empty());
-    assert!(hurried > 100, "{hurried} calls");
+    let attempts = log.count(|entry| is_acquire(entry, "k") && entry.args[9].is_empty());
+    assert!(attempts > 100, "{attempts} calls");
     assert!(grants_in_order(&log, "k").len() > 200);
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
-/// Takes the lock as other programs do, by asking every 20 ms, and gives it back after 30 ms.
+/// Acquires the lock as foreign clients do, polling every 20 ms, and releases it after 30 ms.
 async fn poll(redis: &mut MultiplexedConnection) {
     let mut set = redis::cmd("SET");
     set.arg("k").arg("another program").arg("NX").arg("PX").arg(10_000);
@@ -147,7 +148,7 @@ async fn poll(redis: &mut MultiplexedConnection) {
 }
 
 #[tokio::test]
-async fn clients_that_poll_have_turns_although_the_queue_is_never_empty() {
+async fn lets_foreign_clients_in_beside_a_full_queue() {
     let (_server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").await.unwrap();
     let (turns, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -160,7 +161,7 @@ async fn clients_that_poll_have_turns_although_the_queue_is_never_empty() {
         }
     }));
     let others = async {
-        queued(&mut redis, "k", 4).await;
+        wait_for_waiters(&mut redis, "k", 4).await;
         guard.release().await.unwrap();
         let mut waits = Vec::new();
         for _ in 0..3 {
@@ -173,22 +174,22 @@ async fn clients_that_poll_have_turns_although_the_queue_is_never_empty() {
     };
     let (_, waits) = tokio::join!(queue, others);
 
-    // The first one within the five seconds after which it is left free in any case, the next ones
-    // sooner, because it is known now that there is somebody.
+    // The first turn comes within the five seconds after which the lock is left free in any case,
+    // the later ones sooner, because the foreign client is known by then.
     assert!(waits[0] < ms(7_000) && waits[1] + waits[2] < ms(5_000), "{waits:?}");
     let turns = turns.load(Ordering::Relaxed);
-    assert!(turns > 200, "only {turns} turns of those who wait");
+    assert!(turns > 200, "only {turns} turns of waiters");
 }
 
 #[tokio::test]
-async fn the_release_of_a_client_without_messages_is_noticed_soon() {
+async fn notices_the_release_of_a_foreign_client_soon() {
     let (_server, locks, mut redis) = setup().await;
     let mut quickest = Duration::MAX;
     for round in 0..5 {
         occupy(&mut redis, "k", ms(60_000)).await;
         let waiting = tokio::spawn(locks.lock("k").wait(SOON * 2).into_future());
-        queued(&mut redis, "k", 1).await;
-        sleep(ms(110 + 7 * round)).await; // to a moment between two questions
+        wait_for_waiters(&mut redis, "k", 1).await;
+        sleep(ms(110 + 7 * round)).await; // to a moment between two polls
         let released = Instant::now();
         redis.del("k").await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
@@ -199,13 +200,13 @@ async fn the_release_of_a_client_without_messages_is_noticed_soon() {
 }
 
 #[tokio::test]
-async fn a_waiter_is_told_when_a_key_that_is_kept_will_be_free() {
+async fn wakes_a_waiter_at_the_end_of_min_hold() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let began = Instant::now();
     let guard = locks.lock("k").min_hold(ms(600)).await.unwrap();
     let waiting = tokio::spawn(locks.lock("k").wait(SOON).into_future());
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     guard.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     let waited = began.elapsed();
@@ -213,7 +214,7 @@ async fn a_waiter_is_told_when_a_key_that_is_kept_will_be_free() {
     guard.release().await.unwrap();
 
     log.settle().await;
-    // The holder once, the waiter when it came and when the key was to be free.
+    // One by the holder, two by the waiter: on arrival and when the key is due to expire.
     assert_eq!(log.count(|entry| is_acquire(entry, "k")), 3);
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }

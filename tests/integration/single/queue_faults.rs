@@ -1,37 +1,39 @@
-//! What befalls those who wait in a queue, and the queue itself.
+//! Faults of waiters and of the queue itself.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use harness::{Child, Mode, Proxy, Server, eventually};
+use harness::{Child, Mode, Proxy, Server, eventually, run};
 use lock_runtime::{LockError, LockGuard, LockManager, LossCause};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, run, setup};
-use crate::support::trace::{grants_in_order, holder, is_acquire, is_grant, keys, queued, waiters};
+use crate::support::{
+    SOON, count_keys, grants_in_order, is_acquire, is_grant, ms, queued_tokens, setup,
+    spawn_holder, wait_for_waiters,
+};
 
-/// A waiter is given up after three pauses of a third of this.
+/// A waiter counts as dead after three polling intervals of a third of this.
 const TTL: Duration = ms(3_000);
 
 type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
-/// Waits for the lock `k` behind all others.
+/// Queues for the lock `k`.
 async fn wait(locks: &LockManager, redis: &mut MultiplexedConnection) -> Waiting {
-    let before = waiters(redis, "k").await.len();
+    let before = queued_tokens(redis, "k").await.len();
     let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(SOON * 2).into_future());
-    queued(redis, "k", before + 1).await;
+    wait_for_waiters(redis, "k", before + 1).await;
     waiting
 }
 
-/// Another process that waits for the lock `k`.
+/// Starts another process that queues for the lock `k`.
 async fn wait_elsewhere(server: &Server, redis: &mut MultiplexedConnection) -> Child {
-    let before = waiters(redis, "k").await.len();
+    let before = queued_tokens(redis, "k").await.len();
     let options = [format!("ttl={}", TTL.as_millis()), "wait=20000".to_owned()];
-    let other = holder(&server.url(), "k", &options);
-    queued(redis, "k", before + 1).await;
+    let other = spawn_holder(&server.url(), "k", &options);
+    wait_for_waiters(redis, "k", before + 1).await;
     other
 }
 
@@ -40,7 +42,7 @@ fn has_held(other: &Child) -> bool {
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_killed_is_passed_over() {
+async fn skips_a_killed_waiter() {
     let (server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").await.unwrap();
     let others =
@@ -52,11 +54,11 @@ async fn a_waiter_that_is_killed_is_passed_over() {
     let next = timeout(SOON, waiting).await.unwrap().unwrap().unwrap();
     assert!(released.elapsed() < ms(800), "{:?}", released.elapsed());
     next.release().await.unwrap();
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
-async fn a_waiter_that_stands_still_is_passed_over_after_three_pauses() {
+async fn skips_a_paused_waiter_after_three_intervals() {
     let (server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").await.unwrap();
     let other = wait_elsewhere(&server, &mut redis).await;
@@ -68,23 +70,23 @@ async fn a_waiter_that_stands_still_is_passed_over_after_three_pauses() {
     let next = waiting.await.unwrap().unwrap();
     assert!(released.elapsed() < ms(800), "{:?}", released.elapsed());
 
-    // It asks again when it may, and is the next one.
+    // It polls again once it continues, and is next.
     other.resume();
-    queued(&mut redis, "k", 1).await;
+    wait_for_waiters(&mut redis, "k", 1).await;
     assert!(!has_held(&other));
     next.release().await.unwrap();
     other.line_matching("released", SOON).await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
-/// It gets the message when its lease is long over.
+/// The push message arrives long after its lease has expired.
 #[tokio::test]
-async fn a_waiter_that_stood_still_does_not_believe_an_old_message() {
+async fn ignores_an_old_push_message_after_a_pause() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let guard = locks.lock("k").await.unwrap();
     let other = wait_elsewhere(&server, &mut redis).await;
-    let token = waiters(&mut redis, "k").await.remove(0);
+    let token = queued_tokens(&mut redis, "k").await.remove(0);
     let waiting = wait(&locks, &mut redis).await;
     other.pause();
     let released = Instant::now();
@@ -94,18 +96,18 @@ async fn a_waiter_that_stood_still_does_not_believe_an_old_message() {
     let next = waiting.await.unwrap().unwrap();
     assert!(released.elapsed() < TTL + ms(400), "{:?}", released.elapsed());
     log.settle().await;
-    let asked = || log.count(|entry| is_acquire(entry, "k") && entry.has(&token));
-    let before = asked();
+    let requests = || log.count(|entry| is_acquire(entry, "k") && entry.has(&token));
+    let before = requests();
     other.resume();
-    eventually("it asks whether it is true", SOON, async || asked() > before).await;
+    eventually("it verifies the push message", SOON, async || requests() > before).await;
     next.run(sleep(ms(300))).await.unwrap();
-    assert!(!has_held(&other), "two hold it");
+    assert!(!has_held(&other), "two waiters hold the lock");
     next.release().await.unwrap();
     other.line_matching("released", SOON).await;
 }
 
 #[tokio::test]
-async fn f100_waiters_whose_connections_are_killed_keep_their_places() {
+async fn f100_keeps_the_places_of_reconnecting_waiters() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let managers = [
@@ -118,17 +120,18 @@ async fn f100_waiters_whose_connections_are_killed_keep_their_places() {
         tokio::spawn(async { request.await.unwrap().release().await.unwrap() })
     });
     let turns = join_all(turns);
-    queued(&mut redis, "k", 6).await;
-    let places = waiters(&mut redis, "k").await;
+    wait_for_waiters(&mut redis, "k", 6).await;
+    let places = queued_tokens(&mut redis, "k").await;
     for _ in 0..3 {
         run(&mut redis, "CLIENT KILL TYPE pubsub").await;
-        let asked = |token: &String| log.count(|entry| is_acquire(entry, "k") && entry.has(token));
-        let before: Vec<_> = places.iter().map(asked).collect();
+        let requests =
+            |token: &String| log.count(|entry| is_acquire(entry, "k") && entry.has(token));
+        let before: Vec<_> = places.iter().map(requests).collect();
         let again =
-            async || places.iter().map(asked).zip(&before).all(|(now, before)| now > *before);
-        // Sooner than they would have asked anyway.
-        eventually("all have asked again", ms(800), again).await;
-        assert_eq!(waiters(&mut redis, "k").await, places);
+            async || places.iter().map(requests).zip(&before).all(|(now, before)| now > *before);
+        // Sooner than the next regular poll.
+        eventually("all have polled again", ms(800), again).await;
+        assert_eq!(queued_tokens(&mut redis, "k").await, places);
     }
 
     let released = Instant::now();
@@ -136,13 +139,13 @@ async fn f100_waiters_whose_connections_are_killed_keep_their_places() {
     for turn in turns.await {
         turn.unwrap();
     }
-    assert!(released.elapsed() < ms(2_000), "{:?}: nobody was told", released.elapsed());
+    assert!(released.elapsed() < ms(2_000), "{:?}: no waiter was notified", released.elapsed());
     log.settle().await;
     assert_eq!(grants_in_order(&log, "k").len(), 7);
 }
 
 #[tokio::test]
-async fn f100_a_message_that_is_lost_with_its_connection_is_made_up_for() {
+async fn f100_polls_after_a_push_message_was_lost() {
     let (server, locks, mut redis) = setup().await;
     let proxy = Proxy::start(server.addr());
     let far = LockManager::connect(proxy.url()).await.unwrap();
@@ -152,16 +155,16 @@ async fn f100_a_message_that_is_lost_with_its_connection_is_made_up_for() {
     proxy.to_client(Mode::Lose);
     guard.release().await.unwrap();
     log.settle().await;
-    assert_eq!(grants_in_order(&log, "k").len(), 2, "it was handed over");
+    assert_eq!(grants_in_order(&log, "k").len(), 2, "the lock was handed over");
     proxy.to_client(Mode::Pass);
-    let next = timeout(SOON, waiting).await.expect("it asks again").unwrap().unwrap();
+    let next = timeout(SOON, waiting).await.expect("the waiter polls again").unwrap().unwrap();
     next.release().await.unwrap();
     log.settle().await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
-async fn a_waiter_whose_network_is_away_is_passed_over_and_comes_back() {
+async fn skips_an_unreachable_waiter_until_it_returns() {
     join_all([Mode::Hold, Mode::Lose].map(async |mode| {
         let (server, locks, mut redis) = setup().await;
         let proxy = Proxy::start(server.addr());
@@ -178,16 +181,16 @@ async fn a_waiter_whose_network_is_away_is_passed_over_and_comes_back() {
 
         proxy.both_ways(Mode::Pass);
         next.run(sleep(ms(300))).await.unwrap();
-        assert!(!cut_off.is_finished(), "{mode:?}: two hold it, or it has given up");
+        assert!(!cut_off.is_finished(), "{mode:?}: two waiters hold the lock, or one has given up");
         next.release().await.unwrap();
         cut_off.await.unwrap().unwrap().release().await.unwrap();
-        eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+        eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn f40_a_server_that_is_flushed_keeps_nobody_waiting() {
+async fn f40_serves_all_waiters_after_a_flush() {
     let (_server, locks, mut redis) = setup().await;
     let guard = locks.lock("k").ttl(ms(1_000)).await.unwrap();
     let fences = Mutex::new(vec![guard.fence()]);
@@ -198,9 +201,9 @@ async fn f40_a_server_that_is_flushed_keeps_nobody_waiting() {
         guard.release().await.unwrap();
     }));
     let flush = async {
-        queued(&mut redis, "k", 8).await;
+        wait_for_waiters(&mut redis, "k", 8).await;
         run(&mut redis, "FLUSHALL SYNC").await;
-        timeout(ms(1_000), guard.lost()).await.expect("the holder is told")
+        timeout(ms(1_000), guard.lost()).await.expect("the holder notices the loss")
     };
     let (_, cause) = tokio::join!(turns, flush);
 
@@ -210,11 +213,11 @@ async fn f40_a_server_that_is_flushed_keeps_nobody_waiting() {
     assert!(fences.is_sorted_by(|before, after| before < after), "{fences:?}");
     drop(guard);
     locks.shutdown().await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test]
-async fn f48_scripts_may_be_forgotten_at_each_step_of_a_wait() {
+async fn f48_survives_a_script_flush_at_each_step_of_a_wait() {
     let (_server, locks, mut redis) = setup().await;
     for _ in 0..10 {
         let guard = locks.lock("k").ttl(TTL).await.unwrap();
@@ -226,19 +229,19 @@ async fn f48_scripts_may_be_forgotten_at_each_step_of_a_wait() {
         let dropped = wait(&locks, &mut redis).await;
         run(&mut redis, "SCRIPT FLUSH").await;
         dropped.abort();
-        queued(&mut redis, "k", 1).await;
+        wait_for_waiters(&mut redis, "k", 1).await;
         run(&mut redis, "SCRIPT FLUSH").await;
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
         run(&mut redis, "SCRIPT FLUSH").await;
         guard.release().await.unwrap();
-        assert_eq!(keys(&mut redis).await, 0);
+        assert_eq!(count_keys(&mut redis).await, 0);
     }
 }
 
-/// Also when it would be the turn of clients that do not queue.
+/// Also when the next turn belongs to foreign clients.
 #[tokio::test]
-async fn f42_a_full_server_does_not_keep_a_lock_that_others_wait_for() {
+async fn f42_hands_over_the_lock_of_a_full_server() {
     let (_server, locks, mut redis) = setup().await;
     for command in ["PING now", "HSET {k}:peers since 1"] {
         let guard = locks.lock("k").await.unwrap();

@@ -1,4 +1,4 @@
-//! Crowds in a queue, and waiters that give up at the very moment when it is their turn.
+//! Long queues, and waiters that give up at the moment of their turn.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,10 @@ use lock_runtime::LockManager;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, setup};
-use crate::support::trace::{absent, keys, queued};
+use crate::support::{SOON, count_keys, ms, setup, wait_for_waiters, wait_until_absent};
 
 #[tokio::test]
-async fn ten_thousand_waiters_have_their_turns() {
+async fn serves_ten_thousand_waiters() {
     const WAITERS: usize = 10_000;
     let (server, _, mut redis) = setup().await;
     let locks = LockManager::builder().timeout(SOON * 4).connect(server.url()).await.unwrap();
@@ -23,20 +22,20 @@ async fn ten_thousand_waiters_have_their_turns() {
             async { request.await.unwrap().release().await.unwrap() }
         })
         .collect();
-    queued(&mut redis, "k", WAITERS).await;
+    wait_for_waiters(&mut redis, "k", WAITERS).await;
     guard.release().await.unwrap();
     assert_eq!(turns.join_all().await.len(), WAITERS);
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 /// How a waiter gives up.
 #[derive(Debug, Clone, Copy)]
-enum GivesUp {
+enum GiveUp {
     WhenItsTimeIsOver,
     WhenItIsDropped,
 }
 
-/// Waits precisely, to a few microseconds.
+/// Waits until `at`, to within a few microseconds.
 async fn until(at: Instant) {
     sleep(at.saturating_duration_since(Instant::now()).saturating_sub(ms(2))).await;
     while Instant::now() < at {
@@ -44,10 +43,10 @@ async fn until(at: Instant) {
     }
 }
 
-/// A lock is released, and its first waiter gives up `after` its request, which is at about the same
-/// time. Gives the time from whichever was later until the second waiter has the lock, and whether
-/// the first one has had it.
-async fn race(locks: &LockManager, key: &str, how: GivesUp, after: Duration) -> (Duration, bool) {
+/// Releases a lock while its first waiter gives up, `after` its request and so at about the same
+/// time. Returns the time from the later of both events to the grant to the second waiter, and
+/// whether the first waiter was granted the lock.
+async fn race(locks: &LockManager, key: &str, how: GiveUp, after: Duration) -> (Duration, bool) {
     let guard = locks.lock(key).wait(SOON).await.unwrap();
     let began = Instant::now();
     let release = async {
@@ -57,8 +56,8 @@ async fn race(locks: &LockManager, key: &str, how: GivesUp, after: Duration) -> 
     };
     let first = async {
         let outcome = match how {
-            GivesUp::WhenItsTimeIsOver => locks.lock(key).wait(after).await,
-            GivesUp::WhenItIsDropped => tokio::select! {
+            GiveUp::WhenItsTimeIsOver => locks.lock(key).wait(after).await,
+            GiveUp::WhenItIsDropped => tokio::select! {
                 biased;
                 outcome = locks.lock(key).wait(SOON).into_future() => outcome,
                 () = until(began + after) => return (Instant::now(), false),
@@ -81,17 +80,17 @@ async fn race(locks: &LockManager, key: &str, how: GivesUp, after: Duration) -> 
     (granted.saturating_duration_since(released.max(gave_up)), had_it)
 }
 
-async fn races(how: GivesUp) {
+async fn races(how: GiveUp) {
     const KEYS: u64 = 50;
     const ROUNDS: u64 = 100;
     let (_server, locks, mut redis) = setup().await;
-    drop(locks.lock("k").await.unwrap()); // to be released by the manager's thread: it connects
-    absent(&mut redis, "k", SOON).await;
+    drop(locks.lock("k").await.unwrap()); // released by the manager's thread, which connects for it
+    wait_until_absent(&mut redis, "k", SOON).await;
     let races = join_all((0..KEYS).map(async |n| {
         let key = format!("k{n}");
         let mut outcomes = Vec::new();
         for round in 0..ROUNDS {
-            // From 3 ms before the release to 3 ms after it, in no order.
+            // From 3 ms before the release to 3 ms after it, shuffled.
             let after = ms(7) + Duration::from_micros((n * ROUNDS + round) * 7_919 % 6_000);
             outcomes.push(race(&locks, &key, how, after).await);
         }
@@ -102,18 +101,18 @@ async fn races(how: GivesUp) {
 
     let had_it = had_it.into_iter().filter(|had_it| *had_it).count();
     assert!((1..idle.len()).contains(&had_it), "{had_it} of the first have had it");
-    // Not even one second waiter had to wait until it asked again, which it does after a second.
+    // No second waiter had to wait for its next poll, which comes after a second.
     assert!(idle[idle.len() / 2] < ms(100), "{:?}", idle[idle.len() / 2]);
     assert!(*idle.last().unwrap() < ms(900), "{:?}", idle.last());
-    eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+    eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_time_is_over_when_it_gets_the_lock_does_not_keep_it() {
-    races(GivesUp::WhenItsTimeIsOver).await;
+async fn frees_the_lock_of_a_waiter_that_times_out_at_its_turn() {
+    races(GiveUp::WhenItsTimeIsOver).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_is_dropped_when_it_gets_the_lock_does_not_keep_it() {
-    races(GivesUp::WhenItIsDropped).await;
+async fn frees_the_lock_of_a_waiter_dropped_at_its_turn() {
+    races(GiveUp::WhenItIsDropped).await;
 }

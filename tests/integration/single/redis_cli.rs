@@ -1,4 +1,4 @@
-//! The commands by which the README looks at locks.
+//! The commands of the README that inspect locks.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -7,10 +7,9 @@ use harness::{Child, Server, eventually};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::{SOON, clients, setup};
-use crate::support::trace::holder;
+use crate::support::{SOON, clients, setup, spawn_holder};
 
-/// The commands of the README, each on a line of its own.
+/// Returns the commands of the README, one per line.
 fn commands() -> Vec<&'static str> {
     let readme = include_str!("../../../README.md");
     let (_, section) = readme.split_once("## Looking at locks with redis-cli\n").unwrap();
@@ -19,7 +18,7 @@ fn commands() -> Vec<&'static str> {
     block.lines().collect()
 }
 
-/// What a command prints.
+/// Runs a command and returns its output.
 fn output(command: &str, server: &Server) -> String {
     let here = command.replace("redis-cli ", &format!("redis-cli -p {} ", server.port()));
     let output = Command::new("sh").args(["-c", &here]).output().unwrap();
@@ -28,16 +27,16 @@ fn output(command: &str, server: &Server) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// A process that asks for the lock and keeps it.
-fn ask(server: &Server) -> Child {
+/// Starts a process that acquires the lock and keeps it.
+fn spawn(server: &Server) -> Child {
     let options = ["ttl=30000", "wait=600000", "hold=600000"].map(str::to_owned);
-    holder(&server.url(), "order:42", &options)
+    spawn_holder(&server.url(), "order:42", &options)
 }
 
-/// Who waits, in order, as soon as there are `count` of them.
+/// Waits until there are `count` waiters and returns their tokens, in order.
 async fn waiters(redis: &mut MultiplexedConnection, count: usize) -> Vec<String> {
     let mut all = Vec::new();
-    eventually("all wait", SOON, async || {
+    eventually("all are queued", SOON, async || {
         all = redis.zrange("{order:42}:waiters", 0, -1).await.unwrap();
         all.len() == count
     })
@@ -45,7 +44,7 @@ async fn waiters(redis: &mut MultiplexedConnection, count: usize) -> Vec<String>
     all
 }
 
-/// Where clients are connected from.
+/// Returns the addresses of all clients.
 async fn addresses(redis: &mut MultiplexedConnection) -> HashSet<String> {
     clients(redis).await.iter().map(|client| address(client).to_owned()).collect()
 }
@@ -59,7 +58,7 @@ fn process(token: &str) -> &str {
 }
 
 #[tokio::test]
-async fn the_commands_of_the_readme_say_what_it_says() {
+async fn print_what_the_readme_says() {
     let commands = commands();
     let [get, from, pttl, zcard, zrange, held, awaited] = commands[..] else {
         panic!("{commands:#?}")
@@ -71,12 +70,12 @@ async fn the_commands_of_the_readme_say_what_it_says() {
 
     let _others = (locks.lock("order:43").await.unwrap(), locks.lock("stock:7").await.unwrap());
     let before = addresses(&mut redis).await;
-    let first = ask(&server);
+    let first = spawn(&server);
     first.line_matching("held", SOON).await;
     let theirs = &addresses(&mut redis).await - &before;
-    let _second = ask(&server);
+    let _second = spawn(&server);
     let in_front = waiters(&mut redis, 1).await.remove(0);
-    let _third = ask(&server);
+    let _third = spawn(&server);
     let waiting = waiters(&mut redis, 2).await;
 
     let token = redis.get("order:42").await.unwrap().unwrap();
@@ -100,15 +99,15 @@ async fn the_commands_of_the_readme_say_what_it_says() {
 }
 
 #[tokio::test]
-async fn the_queue_of_a_key_with_braces_is_where_the_readme_says() {
+async fn find_the_queue_of_a_key_with_braces() {
     let (_server, locks, mut redis) = setup().await;
     let _held = locks.lock("{order}:42").await.unwrap();
     let waits = locks.lock("{order}:42").wait(SOON);
-    let look = eventually("it waits", SOON, async || {
+    let look = eventually("the call is queued", SOON, async || {
         redis.zcard("{order}:42:waiters").await.unwrap() == 1
     });
     tokio::select! {
-        _ = waits => panic!("it is held"),
+        _ = waits => panic!("the lock was granted"),
         () = look => {}
     }
 }

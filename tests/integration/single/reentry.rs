@@ -1,4 +1,4 @@
-//! A call chain that meets its own lock.
+//! Calls that request a lock that they already hold.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -9,8 +9,7 @@ use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, setup};
-use crate::support::trace::is_acquire;
+use crate::support::{SOON, is_acquire, ms, setup};
 
 #[redis_lock(key = "order:<id>", ttl = "2s", wait = "500ms", manager = locks)]
 async fn inner(locks: &LockManager, id: u64) -> Result<u64, LockError> {
@@ -34,7 +33,7 @@ async fn outer_patient(locks: &LockManager, id: u64) -> Result<u64, LockError> {
 }
 
 #[tokio::test]
-async fn c102_f69_reentry_is_an_error_at_once() {
+async fn f69_reports_reentry_at_once() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     for nested in [
@@ -42,20 +41,21 @@ async fn c102_f69_reentry_is_an_error_at_once() {
         Box::pin(outer_patient(&locks, 1)),
     ] {
         let began = Instant::now();
-        let error = timeout(SOON, nested).await.expect("it waits for itself").unwrap_err();
+        let error =
+            timeout(SOON, nested).await.expect("the call waits for its own lock").unwrap_err();
         assert!(matches!(error, LockError::AlreadyHeld { .. }), "{error}");
         assert!(error.to_string().contains(r#""order:1""#), "{error}");
         assert!(began.elapsed() < ms(450), "{:?}", began.elapsed());
         assert!(!redis.exists("order:1").await.unwrap());
     }
     log.settle().await;
-    let asked = log.count(|entry| is_acquire(entry, "order:1"));
-    assert_eq!(asked, 2, "the inner ones send nothing");
+    let requests = log.count(|entry| is_acquire(entry, "order:1"));
+    assert_eq!(requests, 2, "inner calls send no request");
     assert_eq!(inner(&locks, 1).await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn f69_other_keys_and_other_tasks_are_no_reentry() {
+async fn f69_allows_other_keys_and_other_tasks() {
     let (_server, locks, _) = setup().await;
     let guard = locks.lock("order:1").await.unwrap();
     let inside = async {
@@ -80,14 +80,14 @@ async fn slow(locks: &LockManager) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn f69_neighbours_in_one_task_wait_for_each_other() {
+async fn f69_lets_sibling_calls_in_one_task_wait() {
     let (_server, locks, _) = setup().await;
     let (a, b, c) = tokio::join!(slow(&locks), slow(&locks), slow(&locks));
     assert!(a.is_ok() && b.is_ok() && c.is_ok(), "{a:?} {b:?} {c:?}");
 }
 
 #[tokio::test]
-async fn f69_a_body_that_was_dropped_is_not_held() {
+async fn f69_forgets_a_dropped_body() {
     let (_server, locks, _) = setup().await;
     let guard = locks.lock("order:1").await.unwrap();
     timeout(ms(20), guard.run(sleep(SOON))).await.unwrap_err();
@@ -116,7 +116,7 @@ impl Shop {
         boxed.await
     }
 
-    /// Whether the key is there while this runs.
+    /// Returns whether the key exists during the call.
     #[redis_lock(key = "b:<id>", ttl = "5s", manager = self.locks)]
     async fn b(&self, id: u64) -> Result<bool, LockError> {
         sleep(Duration::from_millis(20 * self.base)).await;
@@ -127,7 +127,7 @@ impl Shop {
 type Boxed<'a> = Pin<Box<dyn Future<Output = Result<bool, LockError>> + 'a>>;
 
 #[tokio::test]
-async fn c103_the_key_is_held_however_the_function_is_called() {
+async fn holds_the_key_however_the_function_is_called() {
     let (_server, locks, redis) = setup().await;
     let shop = Shop { locks, base: 2, redis };
     assert!(shop.a(1).await.unwrap());
@@ -137,11 +137,11 @@ async fn c103_the_key_is_held_however_the_function_is_called() {
     assert!(!shop.redis.clone().exists("b:1").await.unwrap());
 }
 
-/// Takes one lock, and then the other inside it.
+/// Acquires one lock and then, holding it, the other.
 async fn both(locks: &LockManager, [first, second]: [&str; 2]) -> Result<(), LockError> {
     let outer = locks.lock(first).ttl(SOON).await?;
     let inside = async {
-        sleep(ms(100)).await; // so that the other task has its first lock, too
+        sleep(ms(100)).await; // until the other task has its first lock
         locks.lock(second).ttl(SOON).wait(ms(700)).await?.release().await
     };
     outer.run(inside).await??;
@@ -149,7 +149,7 @@ async fn both(locks: &LockManager, [first, second]: [&str; 2]) -> Result<(), Loc
 }
 
 #[tokio::test]
-async fn f70_a_deadlock_ends_with_the_wait() {
+async fn f70_ends_a_deadlock_with_the_wait() {
     let server = Server::start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
     let began = Instant::now();
@@ -159,6 +159,7 @@ async fn f70_a_deadlock_ends_with_the_wait() {
     assert!(!failures.is_empty() && failures.iter().all(LockError::is_busy), "{failures:?}");
     let mut redis = server.connection().await;
     for key in ["a", "b"] {
-        harness::eventually("it is free", SOON, async || !redis.exists(key).await.unwrap()).await;
+        harness::eventually("the lock is free", SOON, async || !redis.exists(key).await.unwrap())
+            .await;
     }
 }

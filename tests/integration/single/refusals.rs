@@ -1,21 +1,20 @@
-//! A server that answers, and refuses.
+//! A server that replies with errors.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use harness::{Entry, Proxy, Server, eventually};
+use harness::{Entry, Proxy, Server, eventually, run};
 use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, run, setup};
-use crate::support::trace::keys;
+use crate::support::{SOON, count_keys, ms, setup};
 
-/// What becomes of a held lock and of other calls while a server refuses for a while.
+/// Checks a held lock and other calls while a server refuses requests for a while.
 ///
-/// `all` is true where renewals and releases are refused as well.
+/// `all` means that renewals and releases are refused as well.
 async fn refuses_for_a_while(
     server: &Server,
     locks: &LockManager,
@@ -30,12 +29,12 @@ async fn refuses_for_a_while(
     run(redis, begin).await;
 
     let error = locks.lock("other").await.unwrap_err();
-    assert!(error.is_unavailable() && says(&error, code), "{error}");
+    assert!(error.is_unavailable() && has_code(&error, code), "{error}");
     match quick.release().await {
         Ok(()) => assert!(!all),
         Err(error) => assert!(all && error.is_unavailable(), "{error}"),
     }
-    // By hash, and in full: the second is executed in any case, or refused.
+    // Sent by hash and then in full: the second one is executed or refused in any case.
     let renewals = Cell::new(0);
     let renewal_in_full = |entry: &Entry| {
         let renewal = entry.name().starts_with("EVAL") && entry.has("held");
@@ -54,20 +53,20 @@ async fn refuses_for_a_while(
     locks.lock("other").await.unwrap().release().await.unwrap();
 }
 
-/// Whether the text has the code of Redis, however the client spells it.
-fn says(error: &LockError, code: &str) -> bool {
+/// Returns whether the text contains the error code, ignoring case.
+fn has_code(error: &LockError, code: &str) -> bool {
     error.to_string().to_uppercase().contains(code)
 }
 
 #[tokio::test]
-async fn f42_a_full_server_refuses_new_locks_only() {
+async fn f42_keeps_held_locks_on_a_full_server() {
     let (server, locks, mut redis) = setup().await;
     let change = ["CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"];
     refuses_for_a_while(&server, &locks, &mut redis, change, "OOM", false).await;
 }
 
 #[tokio::test]
-async fn f43_a_server_that_cannot_save_is_outlived() {
+async fn f43_keeps_held_locks_while_a_server_cannot_save() {
     let (server, locks, mut redis) = setup().await;
     std::fs::create_dir(server.dir().join("dump.rdb")).unwrap();
     run(&mut redis, "CONFIG SET stop-writes-on-bgsave-error no").await;
@@ -85,26 +84,26 @@ async fn f43_a_server_that_cannot_save_is_outlived() {
 }
 
 #[tokio::test]
-async fn f44_a_server_without_its_replicas_is_outlived() {
+async fn f44_keeps_held_locks_while_replicas_are_missing() {
     let (server, locks, mut redis) = setup().await;
     let change = ["CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"];
     refuses_for_a_while(&server, &locks, &mut redis, change, "NOREPLICAS", true).await;
 }
 
 #[tokio::test]
-async fn f45_a_server_that_is_read_only_for_a_while_is_outlived() {
+async fn f45_keeps_held_locks_while_a_server_is_read_only() {
     let (server, locks, mut redis) = setup().await;
     let change = ["REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"];
     refuses_for_a_while(&server, &locks, &mut redis, change, "READONLY", true).await;
 }
 
 #[tokio::test]
-async fn f45_a_name_that_leads_to_another_server_is_followed() {
+async fn f45_follows_a_name_to_another_server() {
     let (server, other) = (Server::start().await, Server::start().await);
     let name = Proxy::start(server.addr());
     let locks = LockManager::connect(name.url()).await.unwrap();
     locks.lock("k").await.unwrap().release().await.unwrap();
-    name.lead_to(other.addr()); // what is open stays
+    name.redirect_to(other.addr()); // open connections stay
     let demote = format!("REPLICAOF 127.0.0.1 {}", other.port());
     run(&mut server.connection().await, &demote).await;
     let guard = locks.lock("k").wait(SOON).await.unwrap();
@@ -113,7 +112,7 @@ async fn f45_a_name_that_leads_to_another_server_is_followed() {
 }
 
 #[tokio::test]
-async fn c097_a_demoted_server_is_an_error_until_it_is_promoted() {
+async fn reports_a_demoted_server_until_its_promotion() {
     let (_server, locks, mut redis) = setup().await;
     let primary = Server::start().await;
     locks.lock("k").await.unwrap().release().await.unwrap();
@@ -131,7 +130,7 @@ async fn c097_a_demoted_server_is_an_error_until_it_is_promoted() {
 }
 
 #[tokio::test]
-async fn c097_another_server_under_the_same_address_is_found() {
+async fn finds_another_server_at_the_same_address() {
     let (mut server, locks, mut redis) = setup().await;
     run(&mut redis, "REPLICAOF 127.0.0.1 1").await;
     assert!(locks.lock("k").await.unwrap_err().is_unavailable());
@@ -140,7 +139,7 @@ async fn c097_another_server_under_the_same_address_is_found() {
 }
 
 #[tokio::test]
-async fn f46_a_server_that_loads_its_data_is_waited_for() {
+async fn f46_waits_for_a_server_that_loads_its_data() {
     let builder = Server::builder().config("loading-process-events-interval-bytes 1024");
     let mut server = builder.config("key-load-delay 3000").start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
@@ -169,7 +168,7 @@ async fn f46_a_server_that_loads_its_data_is_waited_for() {
 }
 
 #[tokio::test]
-async fn f47_a_server_with_a_hanging_script_is_outlived() {
+async fn f47_keeps_held_locks_while_a_script_hangs() {
     let server = Server::builder().config("busy-reply-threshold 100").start().await;
     let locks = LockManager::connect(server.url()).await.unwrap();
     let (mut redis, mut hanging) = (server.connection().await, server.connection().await);
@@ -182,8 +181,8 @@ async fn f47_a_server_with_a_hanging_script_is_outlived() {
 
     let error = locks.lock("k").await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    held.run(sleep(ms(3_500))).await.unwrap(); // its first renewals are refused
-    assert!(!script.is_finished(), "somebody else has killed the script");
+    held.run(sleep(ms(3_500))).await.unwrap(); // the first renewals are refused
+    assert!(!script.is_finished(), "the script was killed");
     run(&mut redis, "SCRIPT KILL").await;
     assert!(script.await.unwrap().is_err());
 
@@ -195,7 +194,7 @@ async fn f47_a_server_with_a_hanging_script_is_outlived() {
 const CREATE_USER: &str = "ACL SETUSER app on >pass ~* +@all";
 
 #[tokio::test]
-async fn f51_a_user_that_is_switched_off_keeps_what_is_open() {
+async fn f51_keeps_open_connections_of_a_disabled_user() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, CREATE_USER).await;
     let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
@@ -211,7 +210,7 @@ async fn f51_a_user_that_is_switched_off_keeps_what_is_open() {
 }
 
 #[tokio::test]
-async fn f51_a_user_that_is_deleted_is_an_error_at_once_and_may_come_back() {
+async fn f51_reports_a_deleted_user_at_once() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, CREATE_USER).await;
     let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
@@ -221,7 +220,7 @@ async fn f51_a_user_that_is_deleted_is_an_error_at_once_and_may_come_back() {
 
     let error = locks.lock("k").wait(ms(30_000)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    assert!(began.elapsed() < ms(2_500), "waiting does not help: {:?}", began.elapsed());
+    assert!(began.elapsed() < ms(2_500), "the call waited in vain: {:?}", began.elapsed());
     assert!(!format!("{error} {error:?}").contains("pass@"), "{error:?}");
     let error = guard.run(std::future::pending::<()>()).await.unwrap_err();
     assert!(matches!(error, LockError::Lost { cause: LossCause::Expired, .. }), "{error}");
@@ -232,11 +231,11 @@ async fn f51_a_user_that_is_deleted_is_an_error_at_once_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn f52_a_server_without_a_free_connection_is_an_error_until_it_has_one() {
+async fn f52_reports_a_server_without_free_connections() {
     let server = Server::builder().config("maxclients 3").start().await;
-    let mut crowd = Vec::new();
-    while crowd.len() < 3 {
-        crowd.push(TcpStream::connect(server.addr()).await.unwrap());
+    let mut connections = Vec::new();
+    while connections.len() < 3 {
+        connections.push(TcpStream::connect(server.addr()).await.unwrap());
     }
     let began = Instant::now();
     let error = LockManager::connect(server.url()).await.unwrap_err();
@@ -244,26 +243,26 @@ async fn f52_a_server_without_a_free_connection_is_an_error_until_it_has_one() {
     assert!(error.to_string().contains(&server.addr().to_string()), "{error}");
     assert!(began.elapsed() < Duration::from_secs(3) + ms(500), "{:?}", began.elapsed());
 
-    drop(crowd);
+    drop(connections);
     let connected = async || LockManager::connect(server.url()).await.is_ok();
-    eventually("there is room again", SOON, connected).await;
+    eventually("a connection is free", SOON, connected).await;
 }
 
 #[tokio::test]
-async fn f50_a_permission_that_a_script_needs_is_named_at_once() {
+async fn f50_names_a_missing_permission_of_a_script_at_once() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -set").await;
     let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
     let start = Instant::now();
     let error = locks.lock("k").wait(SOON).await.unwrap_err();
     assert!(start.elapsed() < ms(1_000), "{:?}", start.elapsed());
-    assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
-    assert_eq!(keys(&mut redis).await, 0);
+    assert!(error.is_unavailable() && has_code(&error, "PERMISSIONS"), "{error}");
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
-/// Scripts are not undone where they fail, so nothing that may fail comes after the lock is set.
+/// A failed script is not rolled back, so the lock is set after everything that may fail.
 #[tokio::test]
-async fn f58_a_script_that_fails_midway_leaves_no_lock() {
+async fn f58_leaves_no_lock_when_a_script_fails_midway() {
     const COMMANDS: [&str; 8] = ["set", "incr", "time", "exists", "pttl", "zadd", "zrank", "hset"];
     let (server, holder, mut redis) = setup().await;
     let mut failed = Vec::new();
@@ -276,14 +275,14 @@ async fn f58_a_script_that_fails_midway_leaves_no_lock() {
                 Ok(guard) => drop(guard),
                 Err(error) if error.is_busy() => {}
                 Err(error) => {
-                    assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
+                    assert!(error.is_unavailable() && has_code(&error, "PERMISSIONS"), "{error}");
                     failed.push((command, key));
                 }
             }
         }
         held.release().await.unwrap();
         locks.shutdown().await;
-        eventually("nothing is left", SOON, async || keys(&mut redis).await == 0).await;
+        eventually("nothing is left", SOON, async || count_keys(&mut redis).await == 0).await;
     }
     for command in ["set", "incr", "time", "exists"] {
         assert!(failed.contains(&(command, "free")), "{failed:?}");
@@ -291,17 +290,17 @@ async fn f58_a_script_that_fails_midway_leaves_no_lock() {
 }
 
 #[tokio::test]
-async fn f50_who_may_not_look_at_a_lock_is_told_so() {
+async fn f50_names_a_missing_permission_to_read_the_lock() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -get").await;
     let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();
     let error = locks.lock("k").await.unwrap_err();
-    assert!(error.is_unavailable() && says(&error, "PERMISSIONS"), "{error}");
+    assert!(error.is_unavailable() && has_code(&error, "PERMISSIONS"), "{error}");
 }
 
-/// The lease may well be its own.
+/// Without the permission, the holder cannot know whether it still owns the lease.
 #[tokio::test]
-async fn f50_who_may_not_look_any_more_holds_a_lock_until_its_deadline() {
+async fn f50_holds_until_the_deadline_without_read_permission() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all").await;
     let locks = LockManager::connect(server.url_as("app", "pass")).await.unwrap();

@@ -1,21 +1,19 @@
-//! The end of a call: its release, and what the caller is told.
+//! The end of a call: its release and its result.
 
 use std::error::Error as _;
 use std::num::ParseIntError;
 use std::time::{Duration, Instant};
 
-use harness::{Mode, Proxy, Server};
+use harness::{Mode, Proxy, Server, run};
 use lock_runtime::{LockError, LockManager, LossCause, redis_lock};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 use tracing::Level;
 
-use crate::support::kit::{SOON, ms, run, setup};
-use crate::support::logged;
-use crate::support::trace::{AT_ONCE, absent, is_release, is_renewal};
+use crate::support::{AT_ONCE, SOON, is_release, is_renewal, logged, ms, setup, wait_until_absent};
 
-/// Whether a warning or an error about `key` was logged that is no loss.
+/// Returns whether a warning or an error with `key`, other than a loss, was logged.
 fn failure_is_logged(key: &str) -> bool {
     let is_failure =
         |(level, message): &(Level, String)| *level <= Level::WARN && message != "lost";
@@ -23,8 +21,8 @@ fn failure_is_logged(key: &str) -> bool {
 }
 
 #[tokio::test]
-async fn c077_the_error_of_the_body_is_kept_when_the_server_is_gone() {
-    #[redis_lock(key = "c077", ttl = "5s", manager = manager)]
+async fn keeps_the_error_of_the_body_when_the_server_is_gone() {
+    #[redis_lock(key = "failed-body", ttl = "5s", manager = manager)]
     async fn work(manager: &LockManager, server: &Server) -> anyhow::Result<u64> {
         server.kill();
         Ok("seven".parse()?)
@@ -34,17 +32,17 @@ async fn c077_the_error_of_the_body_is_kept_when_the_server_is_gone() {
     let (server, locks, _) = setup().await;
     let end = work(&locks, &server).await;
     assert!(end.as_ref().is_err_and(anyhow::Error::is::<ParseIntError>), "{end:?}");
-    assert!(failure_is_logged("c077"), "{:#?}", logged::events("c077"));
+    assert!(failure_is_logged("failed-body"), "{:#?}", logged::events("failed-body"));
 }
 
 #[tokio::test]
-async fn c078_f104_a_body_that_outlives_its_lease_is_a_loss() {
-    #[redis_lock(key = "c078a", ttl = "200ms", renew = false, manager = manager)]
+async fn f104_reports_a_loss_when_the_body_outlives_its_lease() {
+    #[redis_lock(key = "awaiting-body", ttl = "200ms", renew = false, manager = manager)]
     async fn awaits(manager: &LockManager) -> Result<(), LockError> {
         sleep(ms(400)).await;
         Ok(())
     }
-    #[redis_lock(key = "c078b", ttl = "200ms", renew = false, manager = manager)]
+    #[redis_lock(key = "blocking-body", ttl = "200ms", renew = false, manager = manager)]
     async fn blocks(manager: &LockManager) -> Result<(), LockError> {
         std::thread::sleep(ms(400));
         Ok(())
@@ -57,20 +55,20 @@ async fn c078_f104_a_body_that_outlives_its_lease_is_a_loss() {
 }
 
 #[tokio::test]
-async fn c079_busy_lost_and_unavailable_are_told_apart() {
-    #[redis_lock(key = "c079:<id>", ttl = "1s", wait = "0s", manager = manager)]
+async fn distinguishes_busy_lost_and_unavailable() {
+    #[redis_lock(key = "three-errors:<id>", ttl = "1s", wait = "0s", manager = manager)]
     async fn work(
         manager: &LockManager,
         id: u64,
         redis: &mut MultiplexedConnection,
     ) -> Result<(), LockError> {
-        redis.del(format!("c079:{id}")).await.unwrap();
+        redis.del(format!("three-errors:{id}")).await.unwrap();
         Ok(())
     }
 
     let (server, locks, mut redis) = setup().await;
     let b = LockManager::connect(server.url()).await.unwrap();
-    let guard = b.lock("c079:1").await.unwrap();
+    let guard = b.lock("three-errors:1").await.unwrap();
     let busy = work(&locks, 1, &mut redis).await.unwrap_err();
     guard.release().await.unwrap();
     let lost = work(&locks, 2, &mut redis).await.unwrap_err();
@@ -78,14 +76,14 @@ async fn c079_busy_lost_and_unavailable_are_told_apart() {
     let down = work(&locks, 3, &mut redis).await.unwrap_err();
 
     let LockError::Busy { key, .. } = &busy else { panic!("{busy:?}") };
-    assert_eq!(key.as_str(), "c079:1");
-    assert!(busy.to_string().contains("c079:1"), "{busy}");
+    assert_eq!(key.as_str(), "three-errors:1");
+    assert!(busy.to_string().contains("three-errors:1"), "{busy}");
     let LockError::Lost { key, cause: LossCause::Taken, .. } = &lost else { panic!("{lost:?}") };
-    assert_eq!(key.as_str(), "c079:2");
-    assert!(lost.to_string().contains("c079:2"), "{lost}");
+    assert_eq!(key.as_str(), "three-errors:2");
+    assert!(lost.to_string().contains("three-errors:2"), "{lost}");
     let LockError::Unavailable { key, source, .. } = &down else { panic!("{down:?}") };
-    assert_eq!(key.as_ref().unwrap().as_str(), "c079:3");
-    for part in ["c079:3", "acquire", &source.to_string()] {
+    assert_eq!(key.as_ref().unwrap().as_str(), "three-errors:3");
+    for part in ["three-errors:3", "acquire", &source.to_string()] {
         assert!(down.to_string().contains(part), "{down}");
     }
     assert!(down.source().is_some());
@@ -97,8 +95,8 @@ async fn c079_busy_lost_and_unavailable_are_told_apart() {
 }
 
 #[tokio::test]
-async fn c080_the_result_of_the_body_is_kept_when_the_release_is_refused() {
-    #[redis_lock(key = "c080", ttl = "1s", manager = manager)]
+async fn keeps_the_result_when_the_release_is_refused() {
+    #[redis_lock(key = "refused-release", ttl = "1s", manager = manager)]
     async fn work(
         manager: &LockManager,
         redis: &mut MultiplexedConnection,
@@ -111,21 +109,19 @@ async fn c080_the_result_of_the_body_is_kept_when_the_release_is_refused() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     assert_eq!(work(&locks, &mut redis).await.unwrap(), 7);
-    assert!(redis.exists("c080").await.unwrap(), "the release was not refused");
-    assert!(failure_is_logged("c080"), "{:#?}", logged::events("c080"));
-    absent(&mut redis, "c080", ms(1_500)).await;
+    assert!(redis.exists("refused-release").await.unwrap(), "the release was not refused");
+    assert!(failure_is_logged("refused-release"), "{:#?}", logged::events("refused-release"));
+    wait_until_absent(&mut redis, "refused-release", ms(1_500)).await;
     log.settle().await;
     assert_eq!(log.count(|entry| is_renewal(entry, "1000")), 0);
-    let events = logged::events("c080");
-    assert!(
-        !events.iter().any(|(_, message)| message == "renewal failed, will be retried"),
-        "{events:?}"
-    );
+    let events = logged::events("refused-release");
+    let is_failed = |message: &str| message == "renewal failed, will be retried";
+    assert!(!events.iter().any(|(_, message)| is_failed(message)), "{events:?}");
 }
 
-/// The server has released the lock, and says "not yours" to who asks again.
+/// The server has released the lock, and replies "not yours" to the repeated release.
 #[tokio::test]
-async fn f09_a_release_without_answer_is_no_loss() {
+async fn f09_reports_no_loss_without_a_reply_to_the_release() {
     #[redis_lock(key = "f09", ttl = "30s", manager = manager)]
     async fn work(manager: &LockManager, proxy: &Proxy) -> Result<u64, LockError> {
         proxy.lose_reply_to("EVAL"); // of the release
@@ -136,29 +132,29 @@ async fn f09_a_release_without_answer_is_no_loss() {
     let server = Server::start().await;
     let (proxy, log) = (Proxy::start(server.addr()), server.log());
     let mut redis = server.connection().await;
-    let patience = Duration::from_millis(200);
-    let locks = LockManager::builder().timeout(patience).connect(proxy.url()).await.unwrap();
+    let limit = Duration::from_millis(200);
+    let locks = LockManager::builder().timeout(limit).connect(proxy.url()).await.unwrap();
 
     let start = Instant::now();
     assert_eq!(work(&locks, &proxy).await.unwrap(), 7);
-    assert!(start.elapsed() >= patience, "the answer has arrived");
-    absent(&mut redis, "f09", AT_ONCE).await;
+    assert!(start.elapsed() >= limit, "the reply has arrived");
+    wait_until_absent(&mut redis, "f09", AT_ONCE).await;
 
-    proxy.to_client(Mode::Pass); // ends the mute connection
+    proxy.to_client(Mode::Pass); // cuts the connection without replies
     let guard = locks.lock("f09").await.unwrap();
     proxy.lose_reply_to("EVAL");
     let released = guard.release().await;
     assert!(matches!(released, Err(LockError::Unavailable { .. })), "{released:?}");
 
     locks.shutdown().await;
-    assert!(!logged::reports_loss("f09"));
+    assert!(!logged::logs_loss("f09"));
     log.settle().await;
-    assert!(log.count(|entry| is_release(entry, "f09")) >= 4, "nobody asked again");
+    assert!(log.count(|entry| is_release(entry, "f09")) >= 4, "the release was not repeated");
 }
 
-/// Scripts that the server has forgotten are sent again in full.
+/// Scripts that the server no longer knows are sent in full.
 #[tokio::test]
-async fn f48_forgotten_scripts_fail_nothing() {
+async fn f48_resends_flushed_scripts() {
     #[redis_lock(key = "f48", ttl = "1s", manager = manager)]
     async fn work(
         manager: &LockManager,

@@ -1,4 +1,4 @@
-//! Keeping a lease alive, and when that ends.
+//! Renewals, and their end.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -14,13 +14,13 @@ use tokio::sync::Barrier;
 use tokio::time::{sleep, timeout};
 use tracing::Level;
 
-use crate::support::kit::{SOON, ms, setup, warm_up};
-use crate::support::logged;
-use crate::support::trace::{AT_ONCE, absent, is_renewal, keys, tokens};
+use crate::support::{
+    AT_ONCE, SOON, count_keys, is_renewal, logged, ms, setup, tokens, wait_until_absent, warm_up,
+};
 
 #[tokio::test]
-async fn c067_f104_a_failed_renewal_is_tried_again() {
-    #[redis_lock(key = "c067", ttl = "4500ms", manager = manager)]
+async fn f104_retries_a_failed_renewal() {
+    #[redis_lock(key = "retried-renewal", ttl = "4500ms", manager = manager)]
     async fn work(manager: &LockManager) -> Result<(), LockError> {
         sleep(ms(6_000)).await;
         Ok(())
@@ -33,25 +33,26 @@ async fn c067_f104_a_failed_renewal_is_tried_again() {
     let locks = LockManager::connect(proxy.url()).await.unwrap();
     let call = tokio::spawn(async move { work(&locks).await });
     sleep(ms(400)).await;
-    let token = redis.get("c067").await.unwrap();
+    let token = redis.get("retried-renewal").await.unwrap();
     proxy.refuse();
     proxy.cut();
-    let failed = || logged::events("c067").iter().any(|(level, _)| *level == Level::WARN);
+    let failed =
+        || logged::events("retried-renewal").iter().any(|(level, _)| *level == Level::WARN);
     eventually("the first renewal fails", SOON, async || failed()).await;
     proxy.accept();
 
-    sleep(ms(2_000)).await; // longer than the lease would have lasted
+    sleep(ms(2_000)).await; // longer than the lease
     assert!(token.is_some());
-    assert_eq!(redis.get("c067").await.unwrap(), token);
+    assert_eq!(redis.get("retried-renewal").await.unwrap(), token);
     call.await.unwrap().unwrap();
-    assert!(!redis.exists("c067").await.unwrap());
+    assert!(!redis.exists("retried-renewal").await.unwrap());
 }
 
 #[tokio::test]
-async fn c068_nothing_goes_on_after_the_end() {
-    #[redis_lock(key = "c068:<end>", ttl = "700ms", manager = manager)]
+async fn ends_all_tasks_with_the_call() {
+    #[redis_lock(key = "ended-call:<end>", ttl = "700ms", manager = manager)]
     async fn work(manager: &LockManager, end: &'static str) -> Result<(), anyhow::Error> {
-        sleep(ms(600)).await; // with a renewal
+        sleep(ms(600)).await; // long enough for a renewal
         match end {
             "error" => anyhow::bail!("an error"),
             "panic" => panic!("boom"),
@@ -63,7 +64,7 @@ async fn c068_nothing_goes_on_after_the_end() {
     let (server, locks, mut redis) = setup().await;
     let log = server.log();
     let tasks = || Handle::current().metrics().num_alive_tasks();
-    work(&locks, "return").await.unwrap(); // connects what is to be connected
+    work(&locks, "return").await.unwrap(); // opens all connections
     let start = tasks();
     let ends = ["return", "error", "panic", "drop", "abort"];
     let [returned, failed, panicked, dropped, aborted] = ends.map(|end| {
@@ -81,7 +82,7 @@ async fn c068_nothing_goes_on_after_the_end() {
     assert!(aborted.await.unwrap_err().is_cancelled());
 
     for end in ends {
-        absent(&mut redis, &format!("c068:{end}"), AT_ONCE).await;
+        wait_until_absent(&mut redis, &format!("ended-call:{end}"), AT_ONCE).await;
     }
     eventually("the tasks have ended", AT_ONCE, async || tasks() == start).await;
     log.settle().await;
@@ -94,8 +95,8 @@ async fn c068_nothing_goes_on_after_the_end() {
 }
 
 #[tokio::test]
-async fn c069_no_renewal_comes_after_its_release() {
-    #[redis_lock(key = "c069:<id>", ttl = "3s", manager = manager)]
+async fn sends_no_renewal_after_the_release() {
+    #[redis_lock(key = "released-key:<id>", ttl = "3s", manager = manager)]
     async fn work(manager: &LockManager, id: u64, time: Duration) -> Result<(), LockError> {
         sleep(time).await;
         Ok(())
@@ -117,7 +118,9 @@ async fn c069_no_renewal_comes_after_its_release() {
     let mut renewed = 0;
     let mut released = HashMap::new();
     for entry in log.entries() {
-        let Some(key) = entry.args.iter().find(|arg| arg.starts_with("c069:")) else { continue };
+        let Some(key) = entry.args.iter().find(|arg| arg.starts_with("released-key:")) else {
+            continue;
+        };
         assert!(!released.contains_key(key), "{entry:?} after the release");
         renewed += usize::from(entry.is("pexpire"));
         if entry.is("DEL") {
@@ -127,17 +130,17 @@ async fn c069_no_renewal_comes_after_its_release() {
     assert_eq!(released.len(), 1_000);
     assert!(renewed >= 100, "{renewed} of 1,000 were renewed");
     for id in 0..1_000 {
-        assert!(!logged::reports_loss(&format!("c069:{id}")));
+        assert!(!logged::logs_loss(&format!("released-key:{id}")));
     }
 }
 
-/// The server knows the scripts that take and give back a lock, but not yet the one that renews it.
+/// The server knows the scripts of acquires and releases, but not yet the one of renewals.
 #[tokio::test]
-async fn c069_no_first_renewal_comes_after_its_release() {
-    #[redis_lock(key = "c069b", ttl = "1s", manager = manager)]
+async fn sends_no_first_renewal_after_the_release() {
+    #[redis_lock(key = "first-renewal", ttl = "1s", manager = manager)]
     async fn work(manager: &LockManager, proxy: &Proxy) -> Result<(), LockError> {
         proxy.to_client(Mode::Delay(ms(30)));
-        proxy.until_sent("c069b\r\n").await; // the renewal
+        proxy.until_sent("first-renewal\r\n").await; // the renewal
         Ok(())
     }
 
@@ -150,16 +153,16 @@ async fn c069_no_first_renewal_comes_after_its_release() {
     sleep(ms(200)).await;
     log.settle().await;
 
-    let token = &tokens(&log, "c069b")[0];
+    let token = &tokens(&log, "first-renewal")[0];
     let commands = log.commands_on(token);
     assert!(commands.iter().any(|entry| is_renewal(entry, "1000")), "{commands:#?}");
-    let released = log.commands_on("c069b").pop().filter(|entry| entry.is("DEL"));
+    let released = log.commands_on("first-renewal").pop().filter(|entry| entry.is("DEL"));
     assert!(released.is_some(), "there are commands after the release: {commands:#?}");
 }
 
-/// Renewals are on their way, for as long as it takes, when the bodies return.
+/// The bodies return while a renewal is in transit, for as long as the proxy holds it.
 #[tokio::test]
-async fn f33_a_renewal_in_flight_is_no_loss() {
+async fn f33_reports_no_loss_with_a_renewal_in_flight() {
     #[redis_lock(key = "f33:<id>", ttl = "1s", manager = manager)]
     async fn work(
         manager: &LockManager,
@@ -187,7 +190,7 @@ async fn f33_a_renewal_in_flight_is_no_loss() {
             let key = format!("f33:{id}");
             log.wait_for(|entry| entry.is("PEXPIRE") && entry.has(&key), SOON).await;
         }
-        sleep(ms(100)).await; // the answers arrive
+        sleep(ms(100)).await; // until the replies arrive
         proxy.to_server(Mode::Hold);
         gate.wait().await;
         let some = async || ended.load(Ordering::Relaxed) > 0;
@@ -201,32 +204,33 @@ async fn f33_a_renewal_in_flight_is_no_loss() {
         end.unwrap();
     }
     locks.shutdown().await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
     for id in 0..16 {
-        assert!(!logged::reports_loss(&format!("f33:{id}")));
+        assert!(!logged::logs_loss(&format!("f33:{id}")));
     }
 }
 
-/// A renewal by hand does not exist; what could send a lifetime below 1 ms is `ttl` and `min_hold`.
+/// Only `ttl` and `min_hold` could send a ttl below 1 ms, because there is no manual renewal.
 #[tokio::test]
-async fn c070_f32_no_lifetime_below_a_millisecond_is_sent() {
+async fn f32_sends_no_ttl_below_a_millisecond() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     for short in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
         for renew in [true, false] {
-            let end = locks.lock("c070").ttl(short).renew(renew).await;
+            let end = locks.lock("short-ttl").ttl(short).renew(renew).await;
             assert!(matches!(end, Err(LockError::InvalidOption { .. })), "{short:?}: {end:?}");
         }
     }
     log.settle().await;
-    assert!(log.commands_on("c070").is_empty());
+    assert!(log.commands_on("short-ttl").is_empty());
 
     for micros in (1..1_000).step_by(111).chain(5_000..5_010) {
-        let guard = locks.lock("c070").wait(SOON).min_hold(Duration::from_micros(micros)).await;
+        let guard =
+            locks.lock("short-ttl").wait(SOON).min_hold(Duration::from_micros(micros)).await;
         guard.unwrap().release().await.unwrap();
     }
     log.settle().await;
-    for entry in log.commands_on("c070").iter().filter(|entry| entry.is("PEXPIRE")) {
+    for entry in log.commands_on("short-ttl").iter().filter(|entry| entry.is("PEXPIRE")) {
         assert!(entry.args[2].parse::<u64>().unwrap() >= 1, "{entry:?}");
     }
 }

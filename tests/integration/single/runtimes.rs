@@ -1,4 +1,4 @@
-//! One manager, and several runtimes that come and go.
+//! One manager used from several runtimes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, clients, ms, pttl};
+use crate::support::{SOON, clients, ms, pttl};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// The test's own view of the server, on a runtime that stays.
+/// A connection to inspect the server, on a runtime that outlives the others.
 struct Watch {
     runtime: Runtime,
     server: Server,
@@ -29,8 +29,8 @@ impl Watch {
         Self { runtime, server }
     }
 
-    /// Fails if there are more than `limit` connections before long.
-    fn at_most(&self, limit: usize) {
+    /// Waits until there are at most `limit` connections.
+    fn wait_for_at_most(&self, limit: usize) {
         self.runtime.block_on(async {
             let mut redis = self.server.connection().await;
             eventually(&format!("at most {limit} connections"), SOON, async || {
@@ -42,7 +42,7 @@ impl Watch {
 }
 
 #[test]
-fn runtimes_one_after_the_other() {
+fn works_on_one_runtime_after_the_other() {
     static LOCKS: OnceLock<LockManager> = OnceLock::new();
     #[redis_lock(key = "k", ttl = "2s", manager = LOCKS.get().unwrap())]
     async fn locked() -> Result<(), LockError> {
@@ -51,7 +51,7 @@ fn runtimes_one_after_the_other() {
     }
 
     let watch = Watch::start();
-    // The one that has connected is dropped first.
+    // The runtime that has connected is dropped first.
     let locks = runtime().block_on(LockManager::connect(watch.server.url())).unwrap();
     let _ = LOCKS.set(locks);
     for _ in 0..20 {
@@ -60,11 +60,11 @@ fn runtimes_one_after_the_other() {
             locked().await.unwrap();
         });
     }
-    watch.at_most(1); // that of the manager's thread, at most
+    watch.wait_for_at_most(1); // the connection of the manager's thread
 }
 
 #[test]
-fn the_calls_of_a_runtime_share_a_connection() {
+fn shares_a_connection_within_a_runtime() {
     let watch = Watch::start();
     watch.runtime.block_on(async {
         let locks = LockManager::connect(watch.server.url()).await.unwrap();
@@ -83,13 +83,13 @@ fn the_calls_of_a_runtime_share_a_connection() {
             });
             join_all(calls).await;
         }
-        // One more for the thread that renews.
+        // One more for the manager's thread.
         assert!(received().await <= before + 1);
     });
 }
 
 #[test]
-fn runtimes_side_by_side_exclude_each_other() {
+fn excludes_runtimes_from_each_other() {
     static LOCKS: OnceLock<LockManager> = OnceLock::new();
     static INSIDE: AtomicUsize = AtomicUsize::new(0);
     #[redis_lock(key = "k", ttl = "2s", wait = "20s", manager = LOCKS.get().unwrap())]
@@ -113,21 +113,21 @@ fn runtimes_side_by_side_exclude_each_other() {
             });
         }
         scope.spawn(|| {
-            // Four workers, the manager's thread, and the runtime that has connected.
-            watch.at_most(6);
+            // Four workers, the manager's thread and the runtime that has connected.
+            watch.wait_for_at_most(6);
         });
     });
-    watch.at_most(2);
+    watch.wait_for_at_most(2);
 }
 
 #[test]
-fn a_guard_may_outlive_its_runtime() {
+fn renews_a_guard_that_outlives_its_runtime() {
     let watch = Watch::start();
     let (first, second) = (runtime(), runtime());
     let locks = first.block_on(LockManager::connect(watch.server.url())).unwrap();
     let guard = first.block_on(locks.lock("k").ttl(ms(1_000)).into_future()).unwrap();
     drop(first);
-    // Renewed meanwhile, with no runtime of ours running.
+    // Renewed meanwhile, although no runtime of the test is running.
     thread::sleep(ms(1_500));
     assert!(!guard.is_lost());
     second.block_on(async {
@@ -145,7 +145,7 @@ fn a_guard_may_outlive_its_runtime() {
 }
 
 #[test]
-fn a_runtime_that_ends_while_a_call_waits_or_asks_leaves_nothing() {
+fn leaves_nothing_of_calls_that_end_with_their_runtime() {
     let watch = Watch::start();
     let locks = watch.runtime.block_on(LockManager::connect(watch.server.url())).unwrap();
     for n in 0..10 {
@@ -163,14 +163,14 @@ fn a_runtime_that_ends_while_a_call_waits_or_asks_leaves_nothing() {
     watch.runtime.block_on(async {
         let mut redis = watch.server.connection().await;
         for key in ["k", "free"] {
-            eventually("it is free", SOON, async || pttl(&mut redis, key).await == -2).await;
+            eventually("the lock is free", SOON, async || pttl(&mut redis, key).await == -2).await;
         }
     });
-    watch.at_most(2);
+    watch.wait_for_at_most(2);
 }
 
 #[test]
-fn a_runtime_that_blocks_does_not_stop_the_others() {
+fn serves_other_runtimes_while_one_blocks() {
     let watch = Watch::start();
     let blocked = runtime();
     let locks = blocked.block_on(LockManager::connect(watch.server.url())).unwrap();

@@ -1,4 +1,4 @@
-//! A network that is slow, measured by the ttl of a lock.
+//! A network that is slow in relation to the ttl of a lock.
 
 use std::time::Instant;
 
@@ -7,12 +7,11 @@ use harness::{Mode, Proxy, Server, eventually};
 use lock_runtime::{LockError, LockGuard, LockManager};
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, ms, warm_up};
-use crate::support::trace::{AT_ONCE, absent, tokens};
+use crate::support::{AT_ONCE, SOON, ms, tokens, wait_until_absent, warm_up};
 
-/// The next renewal is planned from the instant before the last one was sent, not from its answer.
+/// The next renewal is scheduled from the instant before the last one was sent, not from its reply.
 #[tokio::test]
-async fn f30_answers_that_take_a_fifth_of_the_ttl_miss_no_deadline() {
+async fn f30_meets_deadlines_when_replies_take_a_fifth_of_the_ttl() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let builder = LockManager::builder().timeout(ms(5_000));
@@ -36,9 +35,9 @@ async fn f30_answers_that_take_a_fifth_of_the_ttl_miss_no_deadline() {
     }
 }
 
-/// Another connection would be as slow, and three round trips late.
+/// Another connection would be just as slow, and three round trips late.
 #[tokio::test]
-async fn f30_a_slow_connection_is_kept() {
+async fn f30_keeps_a_slow_connection() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = LockManager::connect(proxy.url()).await.unwrap();
@@ -48,13 +47,13 @@ async fn f30_a_slow_connection_is_kept() {
     let guards: Vec<_> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
     let renewed = async || {
         let mut before = guards[0].remaining();
-        eventually("the lease is longer", SOON, async || {
+        eventually("the lease is extended", SOON, async || {
             let left = guards[0].remaining();
             left > std::mem::replace(&mut before, left)
         })
         .await;
     };
-    renewed().await; // the first one that is slow might be lost
+    renewed().await; // the first slow renewal might be lost
     let connections = proxy.connections();
     renewed().await;
     renewed().await;
@@ -63,7 +62,7 @@ async fn f30_a_slow_connection_is_kept() {
 }
 
 #[tokio::test]
-async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
+async fn f31_reports_replies_slower_than_the_ttl() {
     const TIMEOUT: u32 = 900;
     let server = Server::start().await;
     let (proxy, log) = (Proxy::start(server.addr()), server.log());
@@ -80,12 +79,12 @@ async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
     ];
     for (request, limit) in requests {
         let began = Instant::now();
-        let error = timeout(SOON * 2, request).await.expect("an end").unwrap_err();
+        let error = timeout(SOON * 2, request).await.expect("the call ends").unwrap_err();
         let took = began.elapsed();
         assert!(took < limit + ms(3_000), "{took:?}");
         assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
         assert!(error.to_string().contains("the lease of 400ms had run out"), "{error}");
-        absent(&mut redis, "f31", AT_ONCE).await;
+        wait_until_absent(&mut redis, "f31", AT_ONCE).await;
     }
     assert!(tokens(&log, "f31").len() >= 3, "each attempt has a token of its own");
 
@@ -94,7 +93,7 @@ async fn f31_answers_that_take_longer_than_the_ttl_are_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn f31_waiting_for_ever_ends_beside_others_too_when_the_answers_are_slower_than_the_ttl() {
+async fn f31_ends_an_endless_wait_when_replies_exceed_the_ttl() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let locks = LockManager::builder().timeout(ms(900)).connect(proxy.url()).await.unwrap();
@@ -102,7 +101,7 @@ async fn f31_waiting_for_ever_ends_beside_others_too_when_the_answers_are_slower
     proxy.to_client(Mode::Delay(ms(400)));
     let request = || locks.lock("k").ttl(ms(400)).wait_forever();
     for end in join_all((0..4).map(|_| timeout(SOON * 6, request()))).await {
-        let error = end.expect("an end").unwrap_err();
+        let error = end.expect("the call ends").unwrap_err();
         assert!(error.to_string().contains("the lease of 400ms had run out"), "{error}");
     }
 }

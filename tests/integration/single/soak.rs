@@ -1,28 +1,27 @@
-//! Ten minutes of work and faults, and a million keys, after which nothing has grown.
+//! Ten minutes of work and faults, and a million keys, without a leak.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _};
-use harness::{Mode, Proxy, Server};
+use harness::{Mode, Proxy, Server, run};
 use lock_runtime::LockManager;
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
 use super::growth::{assert_no_growth, pay_many, size};
-use crate::support::kit::{clients, ms, process_status, run, setup};
-use crate::support::trace::keys;
+use crate::support::{clients, count_keys, ms, process_status, setup};
 
 const KEYS: u64 = 1_000;
 const TASKS: u64 = 200;
 const TTL: Duration = ms(1_000);
 
-/// Kilobytes of memory, with the program itself.
+/// Returns the resident memory in kilobytes.
 fn resident() -> u64 {
     process_status("VmRSS:").unwrap_or_default()
 }
 
-/// One after the other, so that each is over before the next.
+/// Injects one fault and returns after its end.
 async fn fault(number: u64, proxy: &Proxy, server: &Server, redis: &mut MultiplexedConnection) {
     match number % 8 {
         0 => proxy.cut(),
@@ -37,24 +36,24 @@ async fn fault(number: u64, proxy: &Proxy, server: &Server, redis: &mut Multiple
     sleep(ms(500)).await;
     server.resume();
     proxy.both_ways(Mode::Pass);
-    proxy.cut(); // whatever has become mute
+    proxy.cut(); // connections that get no replies any longer
 }
 
 #[tokio::test]
 #[ignore = "takes minutes"]
-async fn c104_a_million_keys_leave_nothing() {
+async fn leaks_nothing_over_a_million_keys() {
     let (_server, locks, mut redis) = setup().await;
     pay_many(&locks, 0..50_000).await;
     let before = size();
     pay_many(&locks, 50_000..1_050_000).await;
     println!("{before:?}, then {:?}", size());
     assert_no_growth(before, 1_000).await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes ten minutes"]
-async fn nothing_grows_in_ten_minutes_of_faults() {
+async fn leaks_nothing_in_ten_minutes_of_faults() {
     const LENGTH: Duration = Duration::from_secs(600);
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
@@ -100,7 +99,7 @@ async fn nothing_grows_in_ten_minutes_of_faults() {
     let kilobytes = resident_before / 50;
     assert!(resident() <= resident_before + kilobytes, "{resident_before}, then {}", resident());
     assert_no_growth(size_before, kilobytes).await;
-    assert!(clients(&mut redis).await.len() <= connections, "connections are left");
+    assert!(clients(&mut redis).await.len() <= connections, "connections are leaked");
     sleep(TTL).await;
-    assert_eq!(keys(&mut redis).await, 0);
+    assert_eq!(count_keys(&mut redis).await, 0);
 }

@@ -1,20 +1,19 @@
-//! What a manager finds out about its server when it connects.
+//! Checks of the server when a manager connects.
 
-use harness::Server;
+use harness::{Server, run};
 use lock_runtime::LockManager;
 
-use crate::support::capture::Capture;
-use crate::support::kit::{alone, run, setup};
+use crate::support::{Capture, in_own_process, setup};
 
 #[tokio::test]
-async fn f41_a_server_that_may_evict_locks_is_named() {
-    if !alone("single::start::f41_a_server_that_may_evict_locks_is_named").await {
+async fn f41_warns_about_a_server_that_may_evict_locks() {
+    if !in_own_process("single::start::f41_warns_about_a_server_that_may_evict_locks").await {
         return;
     }
     let capture = Capture::install();
     let (server, _, mut redis) = setup().await;
     let settings = [
-        ("0", "allkeys-lru", false), // it takes all the memory that there is
+        ("0", "allkeys-lru", false), // no limit
         ("100mb", "noeviction", false),
         ("100mb", "allkeys-lru", true),
         ("100mb", "volatile-ttl", true),
@@ -22,16 +21,16 @@ async fn f41_a_server_that_may_evict_locks_is_named() {
     for (memory, policy, named) in settings {
         run(&mut redis, &format!("CONFIG SET maxmemory {memory}")).await;
         run(&mut redis, &format!("CONFIG SET maxmemory-policy {policy}")).await;
-        let before = capture.saying("evict").len();
+        let before = capture.containing("evict").len();
         LockManager::connect(server.url()).await.unwrap();
-        let events = capture.saying("evict").split_off(before);
+        let events = capture.containing("evict").split_off(before);
         let policies: Vec<_> = events.iter().map(|event| &*event.fields["policy"]).collect();
         assert_eq!(policies, if named { vec![policy] } else { vec![] }, "{memory} {policy}");
     }
 }
 
 #[tokio::test]
-async fn f41_who_may_not_ask_for_the_settings_connects_all_the_same() {
+async fn f41_connects_without_permission_for_info() {
     let (server, _, mut redis) = setup().await;
     run(&mut redis, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru").await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -info").await;
@@ -39,7 +38,7 @@ async fn f41_who_may_not_ask_for_the_settings_connects_all_the_same() {
 }
 
 #[tokio::test]
-async fn f56_a_server_without_scripts_is_an_error_at_the_start() {
+async fn f56_reports_a_server_without_scripts_at_start() {
     let server = Server::builder().config("rename-command EVAL \"\"").start().await;
     let error = LockManager::connect(server.url()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");

@@ -1,4 +1,4 @@
-//! Calls that are dropped all the time, beside others on the same connection.
+//! Calls that are dropped all the time, among others on the same connection.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -10,15 +10,14 @@ use lock_runtime::{Fence, LockError, LockManager};
 use redis::AsyncTypedCommands as _;
 use tokio::time::timeout;
 
-use crate::support::kit::{SOON, ms, warm_up};
-use crate::support::trace::keys;
+use crate::support::{SOON, count_keys, ms, warm_up};
 
-/// Held by somebody else, whose name is the number.
+/// The number of keys that another holder has; its name is the number of the key.
 const BUSY: u64 = 8;
 
-/// An answer is about the key that was asked for, however many of those before it nobody awaits.
+/// Each reply reaches its own request, however many earlier calls were dropped.
 #[tokio::test]
-async fn f17_no_answer_goes_to_another_call() {
+async fn f17_matches_each_reply_to_its_request() {
     const TASKS: u64 = 16;
     const CALLS: u64 = 100;
     let server = Server::start().await;
@@ -30,32 +29,33 @@ async fn f17_no_answer_goes_to_another_call() {
     let locks = LockManager::connect(proxy.url()).await.unwrap();
     warm_up(&locks).await;
     proxy.both_ways(Mode::Delay(ms(2)));
-    let (fences, answered) = (Mutex::default(), AtomicUsize::new(0));
+    let (fences, ended) = (Mutex::default(), AtomicUsize::new(0));
     join_all((0..TASKS).map(async |task| {
-        for call in 0..CALLS {
-            let id = task * CALLS + call;
-            let patience = ms((task * 29 + call * 37) % 31);
-            if timeout(patience, ask(&locks, id, &fences)).await.is_ok() {
-                answered.fetch_add(1, Ordering::Relaxed);
+        for number in 0..CALLS {
+            let id = task * CALLS + number;
+            let limit = ms((task * 29 + number * 37) % 31);
+            if timeout(limit, call(&locks, id, &fences)).await.is_ok() {
+                ended.fetch_add(1, Ordering::Relaxed);
             }
         }
     }))
     .await;
 
-    let answered = answered.into_inner();
-    assert!((50..1_500).contains(&answered), "{answered} of 1,600 calls were not dropped");
-    eventually("what was taken is free", SOON, async || keys(&mut redis).await == 8).await;
+    let ended = ended.into_inner();
+    assert!((50..1_500).contains(&ended), "{ended} of 1,600 calls were not dropped");
+    eventually("all acquired locks are free", SOON, async || count_keys(&mut redis).await == 8)
+        .await;
     for n in 0..BUSY {
         assert_eq!(redis.get(format!("busy:{n}")).await.unwrap(), Some(n.to_string()));
     }
 }
 
-/// Asks for a key of its own, and gives it back, or for one of those that are held.
-async fn ask(locks: &LockManager, id: u64, fences: &Mutex<HashSet<Fence>>) {
+/// Acquires a key of its own and releases it, or requests one of the held keys.
+async fn call(locks: &LockManager, id: u64, fences: &Mutex<HashSet<Fence>>) {
     if id.is_multiple_of(2) {
         let guard = locks.lock(format!("free:{id}")).await.unwrap();
-        assert!(fences.lock().unwrap().insert(guard.fence()), "a grant was answered twice");
-        guard.release().await.unwrap(); // an error if the lock was not its own
+        assert!(fences.lock().unwrap().insert(guard.fence()), "a grant was returned twice");
+        guard.release().await.unwrap(); // fails if the lock belongs to another call
     } else {
         let name = (id / 2 % BUSY).to_string();
         let error = locks.lock(format!("busy:{name}")).await.unwrap_err();

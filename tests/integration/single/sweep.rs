@@ -1,4 +1,4 @@
-//! Everything that may end a future, at each point at which it can end.
+//! Every way to end a future, at every point where it can end.
 
 use std::future::{Future, IntoFuture as _};
 use std::pin::Pin;
@@ -12,33 +12,32 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use crate::support::kit::{SOON, ms, setup};
-use crate::support::trace::{AT_ONCE, absent, keys, queued};
+use crate::support::{AT_ONCE, SOON, count_keys, ms, setup, wait_for_waiters, wait_until_absent};
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What is ended.
+/// The work that is ended.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Acquire,
-    /// Somebody else holds the lock, and gives it back when this is in the queue.
+    /// The lock is held, and is released once this waiter is queued.
     Wait,
     Release,
     /// The whole call of a locked function.
     Call,
 }
 
-/// How it is ended.
+/// The way in which the work is ended.
 #[derive(Debug, Clone, Copy)]
 enum End {
     Drop,
     Abort,
     Panic,
-    /// The runtime goes away.
+    /// The runtime is dropped.
     Shutdown,
 }
 
-/// A future that comes to an end at its poll number `left`, and tells then.
+/// A future that ends at its poll number `left` and reports that.
 struct Limited {
     work: Work,
     left: usize,
@@ -47,7 +46,7 @@ struct Limited {
 }
 
 impl Future for Limited {
-    /// Whether the work was done before.
+    /// Returns whether the work was done before.
     type Output = bool;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
@@ -74,7 +73,7 @@ async fn end(work: Work, polls: usize, end: End) -> bool {
         End::Abort => {
             let task = tokio::spawn(limited);
             let abort = task.abort_handle();
-            // Disconnected when the end is reached, or the work was done.
+            // Disconnected when the work is ended or done.
             tokio::task::spawn_blocking(move || at_the_end.recv().is_ok()).await.unwrap();
             abort.abort();
             task.await.unwrap_or(false)
@@ -104,7 +103,7 @@ async fn pay(locks: LockManager, key: String) -> Result<(), LockError> {
     Ok(())
 }
 
-/// The work, and what has to happen beside it.
+/// Returns the work, and other work that has to happen at the same time.
 async fn begin(kind: Kind, locks: &LockManager, key: &str) -> (Work, Option<Work>) {
     let request = locks.lock(key).ttl(SOON * 3);
     match kind {
@@ -128,7 +127,7 @@ async fn begin(kind: Kind, locks: &LockManager, key: &str) -> (Work, Option<Work
 
 async fn sweep(kind: Kind, how: End) {
     let (_server, locks, mut redis) = setup().await;
-    drop(locks.lock("warm").wait(SOON).await.unwrap()); // connections and threads are there
+    drop(locks.lock("warm").wait(SOON).await.unwrap()); // opens connections and starts threads
     let tasks = Handle::current().metrics().num_alive_tasks();
     let mut polls = 0;
     loop {
@@ -139,23 +138,23 @@ async fn sweep(kind: Kind, how: End) {
             None => ended.await,
             Some(release) => tokio::join!(ended, when_queued(&mut redis, &key, release)).0,
         };
-        absent(&mut redis, &key, AT_ONCE).await;
+        wait_until_absent(&mut redis, &key, AT_ONCE).await;
         if done {
             break;
         }
         polls += 1;
-        assert!(polls < 100, "it never ends");
+        assert!(polls < 100, "the work never ends");
     }
     println!("{kind:?}, {how:?}: {polls} polls");
     assert!(polls > 0, "nothing was ended");
     locks.shutdown().await;
-    assert_eq!(keys(&mut redis).await, 0);
-    assert!(Handle::current().metrics().num_alive_tasks() <= tasks + 1, "tasks are left");
+    assert_eq!(count_keys(&mut redis).await, 0);
+    assert!(Handle::current().metrics().num_alive_tasks() <= tasks + 1, "tasks are leaked");
 }
 
-/// Releases as soon as somebody waits, or it is clear that nobody will.
+/// Releases once there is a waiter, or once it is clear that there will be none.
 async fn when_queued(redis: &mut MultiplexedConnection, key: &str, release: Work) {
-    let _ = tokio::time::timeout(ms(100), queued(redis, key, 1)).await;
+    let _ = tokio::time::timeout(ms(100), wait_for_waiters(redis, key, 1)).await;
     release.await;
 }
 
@@ -166,21 +165,21 @@ async fn sweep_all(how: End) {
 }
 
 #[tokio::test]
-async fn f01_f10_what_is_dropped_at_any_point_leaves_nothing() {
+async fn f01_f10_leaves_nothing_when_dropped_at_any_point() {
     sweep_all(End::Drop).await;
 }
 
 #[tokio::test]
-async fn f11_what_is_aborted_at_any_point_leaves_nothing() {
+async fn f11_leaves_nothing_when_aborted_at_any_point() {
     sweep_all(End::Abort).await;
 }
 
 #[tokio::test]
-async fn f12_what_panics_at_any_point_leaves_nothing() {
+async fn f12_leaves_nothing_when_panicking_at_any_point() {
     sweep_all(End::Panic).await;
 }
 
 #[tokio::test]
-async fn f15_what_loses_its_runtime_at_any_point_leaves_nothing() {
+async fn f15_leaves_nothing_when_its_runtime_ends_at_any_point() {
     sweep_all(End::Shutdown).await;
 }

@@ -1,15 +1,15 @@
-//! Durations as they arrive at the server.
+//! Durations in the requests to the server.
 
 use std::time::Duration;
 
 use harness::{CommandLog, Entry};
 use lock_runtime::{LockError, LockManager, redis_lock};
 
-use crate::support::kit::{SOON, setup};
+use crate::support::{SOON, setup};
 
-/// Locks a key with a ttl as written and, if asked to, until it has been renewed.
+/// Locks a key with the ttl as written and, if requested, holds it until a renewal.
 ///
-/// A short lease may end before that on a machine that is busy: then it is tried again.
+/// On a busy machine, a short lease may end before that; then the call is repeated.
 macro_rules! held_for {
     ($name:ident, $ttl:expr) => {
         async fn $name(locks: &LockManager, key: &str, log: &CommandLog, renewed: bool) {
@@ -43,8 +43,8 @@ fn is_renewal(entry: &Entry, key: &str) -> bool {
     entry.is("PEXPIRE") && entry.has(key)
 }
 
-/// The lifetimes that acquires and renewals of `key` have asked for.
-async fn lifetimes(log: &CommandLog, key: &str) -> Vec<String> {
+/// Returns the ttls in the acquires and renewals of `key`.
+async fn ttls(log: &CommandLog, key: &str) -> Vec<String> {
     log.settle().await;
     let commands = log.commands_on(key);
     let acquires = commands.iter().filter(|entry| entry.is("SET"));
@@ -57,35 +57,35 @@ async fn lifetimes(log: &CommandLog, key: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn c093_seconds_minutes_and_hours_become_milliseconds() {
+async fn sends_seconds_minutes_and_hours_in_milliseconds() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     for_30_s(&locks, "30s", &log, false).await;
-    assert_eq!(lifetimes(&log, "30s").await, ["30000"]);
+    assert_eq!(ttls(&log, "30s").await, ["30000"]);
     for_90_s(&locks, "1m30s", &log, false).await;
-    assert_eq!(lifetimes(&log, "1m30s").await, ["90000"]);
+    assert_eq!(ttls(&log, "1m30s").await, ["90000"]);
     for_24_h(&locks, "24h", &log, false).await;
-    assert_eq!(lifetimes(&log, "24h").await, ["86400000"]);
+    assert_eq!(ttls(&log, "24h").await, ["86400000"]);
     let guard = locks.lock("api").ttl(Duration::from_secs(30)).await.unwrap();
     guard.release().await.unwrap();
-    assert_eq!(lifetimes(&log, "api").await, ["30000"]);
+    assert_eq!(ttls(&log, "api").await, ["30000"]);
     let guard = locks.lock("default").await.unwrap();
     guard.release().await.unwrap();
-    assert_eq!(lifetimes(&log, "default").await, ["30000"]);
+    assert_eq!(ttls(&log, "default").await, ["30000"]);
 }
 
 #[tokio::test]
-async fn c093_renewals_use_the_same_lifetime() {
+async fn sends_the_same_ttl_with_renewals() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     let guard = locks.lock("k").ttl(Duration::from_secs(2)).await.unwrap();
     log.wait_for(|entry| is_renewal(entry, "k"), SOON).await;
     guard.release().await.unwrap();
-    assert_eq!(lifetimes(&log, "k").await, ["2000", "2000"]);
+    assert_eq!(ttls(&log, "k").await, ["2000", "2000"]);
 }
 
 #[tokio::test]
-async fn c094_parts_of_a_second_are_kept_and_smaller_ones_rounded_up() {
+async fn rounds_up_parts_of_a_millisecond() {
     let (server, locks, _) = setup().await;
     let log = server.log();
     tokio::join!(
@@ -94,8 +94,8 @@ async fn c094_parts_of_a_second_are_kept_and_smaller_ones_rounded_up() {
         for_an_expression(&locks, "c", &log, true),
     );
     for (key, lifetime) in [("a", "500"), ("b", "1500"), ("c", "1235")] {
-        let lifetimes = lifetimes(&log, key).await;
-        assert!(lifetimes.len() >= 2, "{lifetimes:?}");
-        assert!(lifetimes.iter().all(|other| other == lifetime), "{lifetimes:?}");
+        let ttls = ttls(&log, key).await;
+        assert!(ttls.len() >= 2, "{ttls:?}");
+        assert!(ttls.iter().all(|other| other == lifetime), "{ttls:?}");
     }
 }

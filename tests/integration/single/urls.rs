@@ -1,13 +1,13 @@
-//! Ways to name a server.
+//! URLs and clients that name a server.
 
 use futures_util::future::join_all;
-use harness::{Entry, Server, eventually};
+use harness::{Entry, Server, eventually, run};
 use lock_runtime::{LockError, LockManager};
 use redis::{AsyncTypedCommands, Client};
 
-use crate::support::kit::{SOON, ms, run};
+use crate::support::{SOON, ms};
 
-/// Takes a lock, finds it and its renewal in the database `db`, and gives it back.
+/// Acquires a lock, finds it and its renewal in the database `db`, and releases it.
 async fn locks_in(locks: &LockManager, server: &Server, key: &str, db: u32) {
     let client = Client::open(format!("{}/{db}", server.url())).unwrap();
     let mut redis = client.get_multiplexed_async_connection().await.unwrap();
@@ -21,7 +21,7 @@ async fn locks_in(locks: &LockManager, server: &Server, key: &str, db: u32) {
 }
 
 #[tokio::test]
-async fn f71_a_path_is_the_number_of_a_database() {
+async fn f71_uses_the_database_in_the_path() {
     let server = Server::start().await;
     let log = server.log();
     let locks = LockManager::connect(format!("{}/3", server.url())).await.unwrap();
@@ -41,7 +41,7 @@ async fn f71_a_path_is_the_number_of_a_database() {
 }
 
 #[tokio::test]
-async fn f72_a_new_connection_leads_to_the_same_database() {
+async fn f72_reconnects_to_the_same_database() {
     let mut server = Server::start().await;
     let locks = LockManager::connect(format!("{}/3", server.url())).await.unwrap();
     for key in ["first", "second"] {
@@ -61,7 +61,7 @@ async fn f72_a_new_connection_leads_to_the_same_database() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_none_is_an_error() {
+async fn reports_an_invalid_database() {
     let server = Server::start().await;
     for db in ["16", "-1"] {
         let url = format!("{}/{db}", server.url());
@@ -73,7 +73,7 @@ async fn a_database_that_is_none_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_user_and_a_password() {
+async fn connects_with_a_user_and_a_password() {
     let server = Server::builder().password("secret").start().await;
     let mut redis = server.connection().await;
     run(&mut redis, "ACL SETUSER b@b on >p:/@%w? ~* +@all").await;
@@ -90,7 +90,7 @@ async fn a_user_and_a_password() {
 }
 
 #[tokio::test]
-async fn a_unix_socket() {
+async fn connects_to_a_unix_socket() {
     let server = Server::builder().config("unixsocket redis.sock").start().await;
     let mut redis = server.connection().await;
     run(&mut redis, "ACL SETUSER app on >sw0rdf1sh ~* +@all").await;
@@ -106,7 +106,7 @@ async fn a_unix_socket() {
 }
 
 #[tokio::test]
-async fn memory_is_one_place_for_each_manager() {
+async fn keeps_the_memory_of_managers_apart() {
     let one = LockManager::connect("memory://").await.unwrap();
     let other = LockManager::connect("memory://").await.unwrap();
     let _here = one.lock("k").await.unwrap();
@@ -115,7 +115,7 @@ async fn memory_is_one_place_for_each_manager() {
 }
 
 #[tokio::test]
-async fn a_client_that_was_made_elsewhere() {
+async fn connects_with_a_redis_client() {
     let server = Server::builder().password("secret").start().await;
     join_all(["", "?protocol=resp2", "?protocol=resp3"].map(async |query| {
         let client = Client::open(format!("{}/5{query}", server.url())).unwrap();
@@ -128,7 +128,7 @@ async fn a_client_that_was_made_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_client_of_a_server_that_is_not_there() {
+async fn connects_with_a_client_of_a_missing_server() {
     let mut server = Server::start().await;
     let client = Client::open(server.url()).unwrap();
     server.kill();
@@ -136,5 +136,5 @@ async fn a_client_of_a_server_that_is_not_there() {
     assert!(error.is_unavailable(), "{error}");
     server.restart().await;
     let connected = async || LockManager::connect(client.clone()).await.is_ok();
-    eventually("it is there again", SOON, connected).await;
+    eventually("the server is reachable", SOON, connected).await;
 }

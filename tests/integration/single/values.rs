@@ -1,12 +1,11 @@
-//! What becomes of values in a key: how they are written, and where Redis Cluster would keep it.
+//! Values in a key: their notation, and the slot of the key in a cluster.
 
 use harness::{Entry, Server};
 use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::kit::setup;
-use crate::support::trace::is_acquire;
+use crate::support::{is_acquire, setup};
 
 #[redis_lock(key = "number:<id>", ttl = "5s", manager = locks)]
 async fn of_number(
@@ -26,10 +25,10 @@ async fn of_text(
     Ok(redis.keys("text:*").await.unwrap())
 }
 
-/// Texts that a person takes for the same are different keys; a type that has one way to write each
-/// value makes them the same.
+/// Different texts are different keys, even if they mean the same; a type with one notation per
+/// value makes them equal.
 #[tokio::test]
-async fn f64_values_are_written_as_their_types_write_them() {
+async fn f64_writes_values_as_their_types_do() {
     let (_server, locks, mut redis) = setup().await;
     for id in ["1", "01", "+1"] {
         let keys = of_number(&locks, id.parse().unwrap(), &mut redis).await.unwrap();
@@ -41,9 +40,9 @@ async fn f64_values_are_written_as_their_types_write_them() {
     }
 }
 
-/// A script may touch keys of one slot only. The counter of the fences is no key of one lock.
+/// A script may use keys of one slot only. The counter of the fences does not belong to one lock.
 #[tokio::test]
-async fn f65_the_keys_of_a_lock_share_a_slot() {
+async fn f65_keeps_all_keys_of_a_lock_in_one_slot() {
     let (server, locks, mut redis) = setup().await;
     let cluster = Server::builder().config("cluster-enabled yes").start().await;
     let mut cluster = cluster.connection().await;
@@ -61,9 +60,9 @@ async fn f65_the_keys_of_a_lock_share_a_slot() {
     log.settle().await;
     let entries = log.entries();
     let acquires = |entry: &&Entry| entry.args.get(3).is_some_and(|key| is_acquire(entry, key));
-    let asked: Vec<_> = entries.iter().filter(acquires).collect();
-    assert_eq!(asked.len(), 15);
-    for entry in asked {
+    let requests: Vec<_> = entries.iter().filter(acquires).collect();
+    assert_eq!(requests.len(), 15);
+    for entry in requests {
         let mut slots = Vec::new();
         for key in &entry.args[3..6] {
             let mut slot = redis::cmd("CLUSTER");

@@ -1,4 +1,4 @@
-//! Waiting for a lock that somebody else holds.
+//! Waits for a held lock.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -7,11 +7,13 @@ use harness::{Child, Server, eventually};
 use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands;
 
-use crate::support::kit::{SOON, alone, clients, ms, occupy, pttl, setup};
-use crate::support::trace::{is_acquire, is_grant, is_release, keys};
+use crate::support::{
+    SOON, clients, count_keys, in_own_process, is_acquire, is_grant, is_release, ms, occupy, pttl,
+    setup,
+};
 
 #[tokio::test]
-async fn c086_the_limit_cuts_the_last_pause_short() {
+async fn shortens_the_last_pause_to_the_limit() {
     let (_server, locks, mut redis) = setup().await;
     occupy(&mut redis, "k", ms(10_000)).await;
     let began = Instant::now();
@@ -20,7 +22,7 @@ async fn c086_the_limit_cuts_the_last_pause_short() {
     assert!(error.is_busy(), "{error}");
     assert!(took >= ms(250) && took < ms(600), "{took:?}");
 
-    // A limit below the shortest pause: no pause that is not cut ends in time.
+    // The limit is below the shortest pause, so only a shortened pause ends in time.
     let mut quickest = Duration::MAX;
     for _ in 0..10 {
         let began = Instant::now();
@@ -31,7 +33,7 @@ async fn c086_the_limit_cuts_the_last_pause_short() {
 }
 
 #[tokio::test]
-async fn c086_the_error_says_how_long_it_waited_and_for_whom() {
+async fn reports_the_time_of_the_wait_and_the_holder() {
     let (_server, locks, mut redis) = setup().await;
     occupy(&mut redis, "k", ms(10_000)).await;
     let error = locks.lock("k").wait(ms(120)).await.unwrap_err();
@@ -51,7 +53,7 @@ async fn without_waiting(locks: &LockManager, key: &str) -> Result<(), LockError
 }
 
 #[tokio::test]
-async fn c087_no_wait_is_one_command() {
+async fn sends_one_command_without_a_wait() {
     const TIMES: usize = 1_000;
     let (server, locks, mut redis) = setup().await;
     occupy(&mut redis, "held", ms(60_000)).await;
@@ -64,7 +66,7 @@ async fn c087_no_wait_is_one_command() {
     }
     log.settle().await;
     let from_clients = |key| log.count(|entry| !entry.from_script() && entry.has(key));
-    assert_eq!(from_clients("free"), 2 * TIMES, "to take and to give back");
+    assert_eq!(from_clients("free"), 2 * TIMES, "one to acquire and one to release");
     assert_eq!(from_clients("held"), TIMES);
     assert_eq!(log.count(|entry| is_acquire(entry, "free")), TIMES);
     assert_eq!(log.count(|entry| is_acquire(entry, "held")), TIMES);
@@ -73,7 +75,7 @@ async fn c087_no_wait_is_one_command() {
 }
 
 #[tokio::test]
-async fn c088_a_lease_begins_when_the_wait_has_ended() {
+async fn starts_the_lease_at_the_end_of_the_wait() {
     let (_server, locks, mut redis) = setup().await;
     let began = Instant::now();
     occupy(&mut redis, "k", ms(1_500)).await;
@@ -88,8 +90,8 @@ async fn c088_a_lease_begins_when_the_wait_has_ended() {
 }
 
 #[tokio::test]
-async fn c089_a_waiter_costs_little() {
-    if !alone("single::waiting::c089_a_waiter_costs_little").await {
+async fn uses_little_processor_time_while_waiting() {
+    if !in_own_process("single::waiting::uses_little_processor_time_while_waiting").await {
         return;
     }
     let (server, locks, mut redis) = setup().await;
@@ -99,12 +101,12 @@ async fn c089_a_waiter_costs_little() {
     assert!(locks.lock("k").wait(ms(2_500)).await.unwrap_err().is_busy());
     let used = processor_time().saturating_sub(before);
     log.settle().await;
-    let asked = log.count(|entry| is_acquire(entry, "k"));
-    assert!((5..=50).contains(&asked), "asked {asked} times");
+    let requests = log.count(|entry| is_acquire(entry, "k"));
+    assert!((5..=50).contains(&requests), "{requests} requests");
     assert!(used < ms(100), "used {used:?}");
 }
 
-/// What this process has used so far, in steps of 10 ms; nothing where it cannot be known.
+/// Returns the processor time of this process in steps of 10 ms, or zero where it is unknown.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
@@ -113,7 +115,7 @@ fn processor_time() -> Duration {
 }
 
 #[tokio::test]
-async fn c090_waits_leave_nothing_behind() {
+async fn leaves_nothing_after_waits() {
     const WAITS: usize = 400;
     let (_server, locks, mut redis) = setup().await;
     for i in 0..WAITS {
@@ -122,7 +124,10 @@ async fn c090_waits_leave_nothing_behind() {
     }
     let mut watch = redis.clone();
     let mut connections = async || clients(&mut watch).await.len();
-    eventually("the callers' and the manager's own", SOON, async || connections().await == 2).await;
+    eventually("two connections: the callers' and the manager's", SOON, async || {
+        connections().await == 2
+    })
+    .await;
 
     let mut waits = tokio::task::JoinSet::new();
     for i in 0..WAITS {
@@ -148,21 +153,24 @@ async fn c090_waits_leave_nothing_behind() {
 
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").arg("*").query_async(&mut redis).await.unwrap();
-    assert_eq!(channels.len(), 1, "that of the connection: {channels:?}");
-    eventually("there are no more than before", SOON, async || connections().await == 2).await;
-    assert_eq!(keys(&mut redis).await, WAITS / 2, "the held keys only");
+    assert_eq!(channels.len(), 1, "the one of the connection: {channels:?}");
+    eventually("there are no more connections than before", SOON, async || {
+        connections().await == 2
+    })
+    .await;
+    assert_eq!(count_keys(&mut redis).await, WAITS / 2, "only the held keys are left");
 }
 
-const C091: &str = "single::waiting::c091_every_waiter_has_its_turns";
-const C091_SERVER: &str = "C091_SERVER";
+const TEST: &str = "single::waiting::serves_every_waiter_of_two_processes";
+const SERVER_URL: &str = "TEST_SERVER_URL";
 
 #[tokio::test]
-async fn c091_every_waiter_has_its_turns() {
-    if let Ok(url) = env::var(C091_SERVER) {
+async fn serves_every_waiter_of_two_processes() {
+    if let Ok(url) = env::var(SERVER_URL) {
         return take_turns(&url).await;
     }
     let server = Server::start().await;
-    let other = Child::test(C091, &[(C091_SERVER, &server.url())]);
+    let other = Child::test(TEST, &[(SERVER_URL, &server.url())]);
     take_turns(&server.url()).await;
     other.line_matching("test result: ok. 1 passed", ms(60_000)).await;
     let mut redis = server.connection().await;
@@ -170,7 +178,7 @@ async fn c091_every_waiter_has_its_turns() {
     assert!(!redis.exists("k").await.unwrap());
 }
 
-/// Half of the tasks, each with 20 turns; the server counts who is inside.
+/// Runs half of the tasks, each with 20 turns. The server counts the holders.
 async fn take_turns(url: &str) {
     let locks = LockManager::connect(url).await.unwrap();
     let redis = redis::Client::open(url).unwrap();
@@ -193,7 +201,7 @@ async fn take_turns(url: &str) {
 }
 
 #[tokio::test]
-async fn c092_a_waiter_follows_a_holder_that_renews() {
+async fn waits_for_a_holder_that_renews() {
     let (server, first, mut redis) = setup().await;
     let second = LockManager::connect(server.url()).await.unwrap();
     let log = server.log();

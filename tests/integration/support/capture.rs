@@ -1,4 +1,4 @@
-//! The events that the lock reports, kept to be looked at.
+//! The tracing events of the lock in this process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,14 +9,14 @@ use tracing::{Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry;
 
-/// One event.
+/// A tracing event.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub(crate) level: Level,
     pub(crate) fields: BTreeMap<&'static str, String>,
 }
 
-/// All events of the lock in this process: it has to be a process of the test's own.
+/// A record of all events of the lock in this process, which must run one test only.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Capture(Arc<Mutex<Vec<Event>>>);
 
@@ -27,23 +27,24 @@ impl Event {
 }
 
 impl Capture {
-    /// Keeps events from now on, those of the lock's own threads as well.
+    /// Starts to record events, including those of the lock's own threads.
     pub(crate) fn install() -> Self {
         let capture = Self::default();
         let subscriber = registry().with(capture.clone());
-        tracing::subscriber::set_global_default(subscriber).expect("nobody else listens");
+        tracing::subscriber::set_global_default(subscriber)
+            .expect("no other subscriber is installed");
         capture
     }
 
-    /// The events whose message contains `text`.
-    pub(crate) fn saying(&self, text: &str) -> Vec<Event> {
+    /// Returns the events whose message contains `text`.
+    pub(crate) fn containing(&self, text: &str) -> Vec<Event> {
         let mut events = self.0.lock().unwrap().clone();
         events.retain(|event| event.message().contains(text));
         events
     }
 
-    /// The events about `key`.
-    pub(crate) fn of(&self, key: &str) -> Vec<Event> {
+    /// Returns the events with `key`.
+    pub(crate) fn with_key(&self, key: &str) -> Vec<Event> {
         let mut events = self.0.lock().unwrap().clone();
         events.retain(|event| event.fields.get("key").is_some_and(|k| k == key));
         events

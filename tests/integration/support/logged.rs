@@ -1,4 +1,4 @@
-//! What the locks of this process report, by key; each test looks at keys of its own.
+//! The tracing events of all tests in this process, by key. Each test reads those of its own keys.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,22 +13,22 @@ type Event = (Level, String);
 
 static EVENTS: LazyLock<Mutex<HashMap<String, Vec<Event>>>> = LazyLock::new(|| {
     let subscriber = registry().with(Record);
-    tracing::subscriber::set_global_default(subscriber).expect("nobody else listens");
+    tracing::subscriber::set_global_default(subscriber).expect("no other subscriber is installed");
     Mutex::default()
 });
 
-/// Begins to record.
+/// Starts to record.
 pub(crate) fn record() {
     LazyLock::force(&EVENTS);
 }
 
-/// The levels and messages of the events about `key`.
+/// Returns the levels and messages of the events with `key`.
 pub(crate) fn events(key: &str) -> Vec<Event> {
     EVENTS.lock().unwrap().get(key).cloned().unwrap_or_default()
 }
 
-/// Whether the loss of `key` was reported.
-pub(crate) fn reports_loss(key: &str) -> bool {
+/// Returns whether the loss of `key` was logged.
+pub(crate) fn logs_loss(key: &str) -> bool {
     events(key).iter().any(|(_, message)| message == "lost")
 }
 

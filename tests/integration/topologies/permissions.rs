@@ -1,32 +1,31 @@
-//! Users that may do no more than the guide says, and their passwords.
+//! Users with exactly the permissions of the guide, and changes of their passwords.
 
-use harness::{Cluster, Sentinels, Server, redlock_url};
+use harness::{Cluster, Sentinels, Server, redlock_url, run};
 use lock_runtime::{Builder, LockManager, LossCause};
 
-use crate::support::group::durable;
-use crate::support::kit::{SOON, ms, run};
+use crate::support::{SOON, durable, ms};
 
-/// What the guide allows, in the line after `what`.
+/// Returns the permissions in the guide after `what`.
 fn permissions(what: &str) -> String {
     let guide = include_str!("../../../lock-runtime/README.md");
-    let (_, rest) = guide.split_once(what).expect("the guide names it");
-    let permissions = rest.split('`').nth(1).expect("it names permissions");
+    let (_, rest) = guide.split_once(what).expect("the guide contains the text");
+    let permissions = rest.split('`').nth(1).expect("permissions follow");
     permissions.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 const ALL: &str = "may do no more than needed:";
 
 /// Runs a command on each of the servers.
-async fn everywhere(servers: &[Server], command: &str) {
+async fn run_on_all(servers: &[Server], command: &str) {
     for server in servers {
         run(&mut server.connection().await, command).await;
     }
 }
 
-/// A user `app` with the password `old` and exactly these permissions.
+/// Adds a user `app` with the password `old` and exactly these permissions.
 async fn add_user(servers: &[Server], permissions: &[&str]) {
     let permissions = permissions.join(" ");
-    everywhere(servers, &format!("ACL SETUSER app on >old resetchannels -@all {permissions}"))
+    run_on_all(servers, &format!("ACL SETUSER app on >old resetchannels -@all {permissions}"))
         .await;
 }
 
@@ -34,8 +33,8 @@ fn login(url: &str, password: &str) -> String {
     url.replacen("://", &format!("://app:{password}@"), 1)
 }
 
-/// All that a lock does: it is taken, found busy, waited for, handed over, renewed and released.
-async fn lives(locks: &LockManager) {
+/// Acquires a lock, finds it busy, hands it over, renews and releases it.
+async fn exercise(locks: &LockManager) {
     let guard = locks.lock("order:1").ttl(SOON).wait(SOON).await.unwrap();
     assert!(locks.lock("order:1").await.unwrap_err().is_busy());
     let waiter = locks.lock("order:1").ttl(ms(3_000)).wait(SOON).into_future();
@@ -46,61 +45,61 @@ async fn lives(locks: &LockManager) {
     guard.release().await.unwrap();
 }
 
-/// The password is changed under way; a process that has the old one is well as long as it is connected.
-async fn rotates(builder: &Builder, url: &str, servers: &[Server], locks: LockManager) {
+/// Changes the password: a process with the old one works as long as it is connected.
+async fn rotate_password(builder: &Builder, url: &str, servers: &[Server], locks: LockManager) {
     let guard = locks.lock("order:1").ttl(ms(3_000)).wait(SOON).await.unwrap();
-    everywhere(servers, "ACL SETUSER app >new").await;
+    run_on_all(servers, "ACL SETUSER app >new").await;
     let next = builder.clone().connect(login(url, "new")).await.unwrap();
-    everywhere(servers, "ACL SETUSER app <old").await;
+    run_on_all(servers, "ACL SETUSER app <old").await;
     guard.run(tokio::time::sleep(ms(3_200))).await.unwrap();
     guard.release().await.unwrap();
-    lives(&next).await;
+    exercise(&next).await;
 
     let guard = locks.lock("order:2").ttl(ms(3_000)).wait(SOON).await.unwrap();
-    everywhere(servers, "CLIENT KILL USER app").await;
+    run_on_all(servers, "CLIENT KILL USER app").await;
     let error = locks.lock("order:1").wait(SOON * 6).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     assert!(error.to_string().contains("WRONGPASS"), "{error}");
     assert_eq!(guard.lost().await, LossCause::Expired);
-    lives(&next).await;
+    exercise(&next).await;
 }
 
 #[tokio::test]
-async fn f51_one_server() {
+async fn f51_works_with_minimal_permissions_on_one_server() {
     let servers = [Server::start().await];
     add_user(&servers, &[&permissions(ALL)]).await;
     let (builder, url) = (LockManager::builder(), servers[0].url());
     let locks = builder.clone().connect(login(&url, "old")).await.unwrap();
-    lives(&locks).await;
-    rotates(&builder, &url, &servers, locks).await;
+    exercise(&locks).await;
+    rotate_password(&builder, &url, &servers, locks).await;
 }
 
 #[tokio::test]
-async fn f51_sentinels_with_replicas() {
+async fn f51_works_with_minimal_permissions_and_sentinels() {
     let sentinels = Sentinels::start("orders").await;
     let (servers, builder) = (sentinels.servers(), LockManager::builder().replicas(2));
     add_user(servers, &[&permissions(ALL), &permissions("with [`Builder::replicas`]:")]).await;
     add_user(sentinels.sentinels(), &[&permissions("a user of the sentinels:")]).await;
     let url = format!("{}?sentinel_username=app&sentinel_password=old", sentinels.url());
     let locks = builder.clone().connect(login(&url, "old")).await.unwrap();
-    lives(&locks).await;
+    exercise(&locks).await;
     let wrong = login(&url.replace("sentinel_password=old", "sentinel_password=new"), "old");
     let error = LockManager::connect(wrong).await.unwrap_err().to_string();
     assert!(error.contains("WRONGPASS") && error.contains("`sentinel_password`"), "{error}");
     sentinels.fail_over().await;
-    sentinels.well().await;
+    sentinels.wait_until_healthy().await;
     locks.lock("order:1").wait(SOON * 4).await.unwrap().release().await.unwrap();
-    lives(&locks).await; // renewals have a connection of their own
-    rotates(&builder, &url, servers, locks).await;
+    exercise(&locks).await; // renewals use their own connection
+    rotate_password(&builder, &url, servers, locks).await;
 }
 
 #[tokio::test]
-async fn f51_a_cluster() {
+async fn f51_works_with_minimal_permissions_in_a_cluster() {
     let cluster = Cluster::start().await;
     add_user(cluster.nodes(), &[&permissions(ALL), &permissions("in a cluster:")]).await;
     let (builder, url) = (LockManager::builder(), cluster.url());
     let locks = builder.clone().connect(login(&url, "old")).await.unwrap();
-    lives(&locks).await;
+    exercise(&locks).await;
     let from = cluster.owner("order:1").await;
     let to = (from + 1) % 3;
     let guard = locks.lock("order:1").ttl(ms(3_000)).await.unwrap();
@@ -109,11 +108,11 @@ async fn f51_a_cluster() {
     guard.run(tokio::time::sleep(ms(3_200))).await.unwrap();
     cluster.end_move("order:1", from, to).await;
     guard.release().await.unwrap();
-    rotates(&builder, &url, cluster.nodes(), locks).await;
+    rotate_password(&builder, &url, cluster.nodes(), locks).await;
 }
 
 #[tokio::test]
-async fn f51_independent_servers() {
+async fn f51_works_with_minimal_permissions_and_redlock() {
     let mut servers = Vec::new();
     for _ in 0..3 {
         servers.push(durable().start().await);
@@ -121,6 +120,6 @@ async fn f51_independent_servers() {
     add_user(&servers, &[&permissions(ALL), &permissions("with redlock:")]).await;
     let (builder, url) = (LockManager::builder(), redlock_url(servers.iter().map(Server::addr)));
     let locks = builder.clone().connect(login(&url, "old")).await.unwrap();
-    lives(&locks).await;
-    rotates(&builder, &url, &servers, locks).await;
+    exercise(&locks).await;
+    rotate_password(&builder, &url, &servers, locks).await;
 }

@@ -5,14 +5,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::Child;
-use crate::spawn::behind;
+use crate::spawn::wrap;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A network stack of its own.
+/// A network namespace without a name.
 ///
-/// It has no name, it lasts as long as a process is in it: nothing is left behind, whatever becomes
-/// of the test.
+/// It exists as long as a process runs in it, so it is cleaned up even if the test is killed.
 #[derive(Debug)]
 pub(super) struct Namespace(Child);
 
@@ -25,7 +24,7 @@ impl Namespace {
         Self(child)
     }
 
-    /// The id by which `ip` knows it.
+    /// Returns the process id that identifies it in commands of `ip`.
     pub(super) fn id(&self) -> u32 {
         self.0.id()
     }
@@ -34,25 +33,27 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.id())
     }
 
-    /// `command`, to be run in it.
+    /// Wraps `command` so that it runs in this namespace.
     pub(super) fn command(&self, command: &Command) -> Command {
-        behind("nsenter", &[&format!("--net={}", self.path()), "--"], command)
+        wrap("nsenter", &[&format!("--net={}", self.path()), "--"], command)
     }
 
-    /// Carries out commands of `ip`, one a line.
+    /// Runs commands of `ip`, one per line.
     pub(super) fn ip(&self, script: &str) {
         try_ip(Some(self), script).unwrap_or_else(|error| panic!("{script}: {error}"));
     }
 }
 
-/// Has whoever looks for a neighbour at `device` do it for ever, and often.
+/// Returns a command that makes neighbour discovery on `device` retry quickly and without limit.
 ///
-/// Else an unreachable one is soon an error, and one that is back is not found for a second.
-pub(super) fn persistent(device: &str) -> String {
+/// By default, an unreachable neighbour soon becomes an error, and is found only a second after its
+/// return.
+pub(super) fn retry_discovery(device: &str) -> String {
     format!("ntable change name arp_cache dev {device} retrans 20 mcast_probes 1000000")
 }
 
-/// Carries out commands of `ip` in a namespace, or in that of the test; or what it says instead.
+/// Runs commands of `ip` in a namespace or, without one, in that of the test. The error is its
+/// output.
 pub(super) fn try_ip(namespace: Option<&Namespace>, script: &str) -> Result<(), String> {
     let mut ip = Command::new("ip");
     ip.args(["-batch", "-"]);
@@ -61,7 +62,7 @@ pub(super) fn try_ip(namespace: Option<&Namespace>, script: &str) -> Result<(), 
     }
     ip.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut ip = ip.spawn().map_err(|error| error.to_string())?;
-    let mut stdin = ip.stdin.take().expect("it is piped");
+    let mut stdin = ip.stdin.take().expect("stdin is piped");
     stdin.write_all(script.as_bytes()).map_err(|error| error.to_string())?;
     drop(stdin);
     let output = ip.wait_with_output().map_err(|error| error.to_string())?;

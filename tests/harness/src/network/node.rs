@@ -1,4 +1,4 @@
-//! A machine of a network.
+//! A node of a network.
 
 use std::net::Ipv4Addr;
 use std::panic::resume_unwind;
@@ -9,12 +9,12 @@ use std::thread;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-use super::namespace::{Namespace, persistent};
+use super::namespace::{Namespace, retry_discovery};
 use super::{Hub, TEST};
 
-/// A place for servers and clients, with an address of its own.
+/// A network namespace for servers and clients, with its own address.
 ///
-/// Clones are the same place.
+/// Clones share the same namespace.
 #[derive(Debug, Clone)]
 pub struct Node {
     hub: Arc<Hub>,
@@ -27,11 +27,11 @@ impl Node {
         let namespace = Arc::new(Namespace::new().await);
         let node = Self { hub, number, namespace };
         let id = node.namespace.id();
-        for switch in ["inside", "outside"] {
-            let port = format!("{switch}{number}");
-            node.hub.switches.ip(&format!(
-                "link add name {port} type veth peer name {switch} netns {id}\n\
-                 link set dev {port} master {switch}\n\
+        for bridge in ["inside", "outside"] {
+            let port = format!("{bridge}{number}");
+            node.hub.bridges.ip(&format!(
+                "link add name {port} type veth peer name {bridge} netns {id}\n\
+                 link set dev {port} master {bridge}\n\
                  link set dev {port} up",
             ));
         }
@@ -44,59 +44,59 @@ impl Node {
              route add {test} dev outside src {own}\n\
              {}\n\
              {}",
-            persistent("inside"),
-            persistent("outside"),
+            retry_discovery("inside"),
+            retry_discovery("outside"),
         ));
         node
     }
 
-    /// Its address, for the other nodes and for the test.
+    /// Returns its address, which the other nodes and the test use.
     #[must_use]
     pub fn ip(&self) -> Ipv4Addr {
         self.hub.ip(self.number)
     }
 
-    /// Cuts it off from the other nodes and from the test.
+    /// Cuts the node off from the other nodes and from the test.
     ///
-    /// Nobody is told: what is sent is lost, and connections stay open. Those that run on it still
-    /// reach each other.
+    /// Packets are lost silently and connections stay open. Processes on the node still reach each
+    /// other.
     ///
     /// # Panics
     ///
-    /// If the system does not allow it.
+    /// If the links cannot be changed.
     pub fn cut(&self) {
         self.cut_from_nodes();
         self.plug("outside", "nomaster");
     }
 
-    /// Cuts it off from the other nodes; the test is on both sides.
+    /// Cuts the node off from the other nodes; the test still reaches both sides.
     ///
     /// # Panics
     ///
-    /// If the system does not allow it.
+    /// If the links cannot be changed.
     pub fn cut_from_nodes(&self) {
         self.plug("inside", "nomaster");
     }
 
-    /// Undoes all cuts.
+    /// Restores all links.
     ///
     /// # Panics
     ///
-    /// If the system does not allow it.
+    /// If the links cannot be changed.
     pub fn heal(&self) {
         self.plug("inside", "master inside");
         self.plug("outside", "master outside");
     }
 
-    /// `command`, to be run on this node.
+    /// Wraps `command` so that it runs on this node.
     #[must_use]
     pub fn command(&self, command: &Command) -> Command {
         self.namespace.command(command)
     }
 
-    /// Does `work` on this node, on a thread with a runtime of its own.
+    /// Runs `work` on this node, on a thread with its own runtime.
     ///
-    /// Its connections, and those of the threads that it starts, are made from here.
+    /// Connections of this thread, and of threads that it starts, come from this node.
     ///
     /// # Panics
     ///
@@ -116,18 +116,18 @@ impl Node {
         });
         match result.await {
             Ok(result) => result,
-            Err(_) => resume_unwind(thread.join().expect_err("it has ended without a result")),
+            Err(_) => resume_unwind(thread.join().expect_err("the thread panicked")),
         }
     }
 
-    /// Plugs its cable into a switch, or pulls it there: with a cable that is down, the node would
-    /// notice, and take some time to notice that it is up again.
-    fn plug(&self, cable: &str, to: &str) {
-        self.hub.switches.ip(&format!("link set dev {cable}{} {to}", self.number));
+    /// Attaches a link to a bridge or detaches it there. The node would notice a link that is down,
+    /// and would need some time to notice that it is up again.
+    fn plug(&self, link: &str, to: &str) {
+        self.hub.bridges.ip(&format!("link set dev {link}{} {to}", self.number));
     }
 }
 
-/// Moves this thread into a namespace.
+/// Moves the current thread into a namespace.
 #[cfg(target_os = "linux")]
 fn enter(namespace: &Namespace) {
     use std::fs::File;
@@ -135,12 +135,12 @@ fn enter(namespace: &Namespace) {
 
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-    let file = File::open(namespace.path()).expect("the namespace is there");
+    let file = File::open(namespace.path()).expect("the namespace exists");
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-        .expect("who may make a namespace may enter it");
+        .expect("a process that creates a namespace may enter it");
 }
 
 #[cfg(not(target_os = "linux"))]
 fn enter(_: &Namespace) {
-    unreachable!("no network can be made here");
+    unreachable!("networks exist on Linux only");
 }

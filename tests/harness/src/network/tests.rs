@@ -1,4 +1,4 @@
-//! What a network does to real servers and their clients.
+//! Tests of partitions between servers and clients.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::{Cluster, Sentinels, Server, ServerBuilder, eventually};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What `SET k v` at a server says to a client on the server's own node.
-async fn set_beside(server: &Server) -> Result<(), Option<String>> {
+/// Sends `SET k v` from the server's own node; the error is the error code of the reply.
+async fn set_on_its_node(server: &Server) -> Result<(), Option<String>> {
     let url = server.url();
     let set = move || async move {
         let client = redis::Client::open(url).unwrap();
@@ -26,21 +26,21 @@ async fn set_beside(server: &Server) -> Result<(), Option<String>> {
 }
 
 #[tokio::test]
-async fn is_gone_when_dropped() {
+async fn deletes_links_and_namespaces_on_drop() {
     let Some(network) = Network::start().await else { return };
-    let cable = Path::new("/sys/class/net").join(test(network.hub.number));
-    assert!(cable.exists());
+    let link = Path::new("/sys/class/net").join(test(network.hub.number));
+    assert!(link.exists());
     let server = Server::builder().node(&network.node().await).start().await;
-    let process = format!("/proc/{}", network.hub.switches.id());
+    let process = format!("/proc/{}", network.hub.bridges.id());
     server.connection().await.ping().await.unwrap();
     drop(network);
     server.connection().await.ping().await.unwrap();
     drop(server);
-    assert!(!cable.exists() && fs::metadata(process).is_err());
+    assert!(!link.exists() && fs::metadata(process).is_err());
 }
 
 #[tokio::test]
-async fn networks_have_addresses_of_their_own() {
+async fn gives_each_network_its_own_addresses() {
     let mut networks = Vec::new();
     for _ in 0..10 {
         let Some(network) = Network::start().await else { return };
@@ -58,7 +58,7 @@ async fn networks_have_addresses_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_cut_node_is_reached_by_nobody_but_its_own() {
+async fn isolates_a_cut_node_from_other_nodes_and_the_test() {
     let Some(network) = Network::start().await else { return };
     let server = Server::builder().node(&network.node().await).start().await;
     let (other, stranger) = (network.node().await, network.node().await);
@@ -67,23 +67,23 @@ async fn a_cut_node_is_reached_by_nobody_but_its_own() {
         match timeout(Duration::from_secs(1), TcpStream::connect(addr)).await {
             Ok(Ok(_)) => "yes",
             Ok(Err(_)) => "no",
-            Err(_) => "silence",
+            Err(_) => "timeout",
         }
     };
     let from_all = async || [reach().await, other.run(reach).await, server.node().run(reach).await];
 
     assert_eq!(from_all().await, ["yes", "yes", "yes"]);
     server.node().cut();
-    assert_eq!(from_all().await, ["silence", "silence", "yes"]);
-    assert_eq!(stranger.run(reach).await, "silence");
+    assert_eq!(from_all().await, ["timeout", "timeout", "yes"]);
+    assert_eq!(stranger.run(reach).await, "timeout");
     server.node().heal();
     assert_eq!(from_all().await, ["yes", "yes", "yes"]);
     server.node().cut_from_nodes();
-    assert_eq!(from_all().await, ["yes", "silence", "yes"]);
+    assert_eq!(from_all().await, ["yes", "timeout", "yes"]);
 }
 
 #[tokio::test]
-async fn an_open_connection_outlives_a_cut() {
+async fn keeps_open_connections_during_a_cut() {
     let Some(network) = Network::start().await else { return };
     let server = Server::builder().node(&network.node().await).start().await;
     let mut redis = server.connection().await;
@@ -97,59 +97,57 @@ async fn an_open_connection_outlives_a_cut() {
 
 #[tokio::test]
 #[should_panic(expected = "in there")]
-async fn a_panic_on_a_node_is_one_of_the_test() {
+async fn propagates_a_panic_on_a_node() {
     let Some(network) = Network::start().await else { panic!("not in there") };
     network.node().await.run(|| async { panic!("in there") }).await;
 }
 
 #[tokio::test]
-async fn a_master_of_sentinels_that_is_cut_off_goes_on_for_those_beside_it() {
+async fn lets_a_cut_off_master_of_sentinels_take_local_writes() {
     let Some(network) = Network::start().await else { return };
     let all = Sentinels::start_in(&network, "lock").await;
     let old = all.master().await;
     old.node().cut();
-    all.switched(old.port()).await;
+    all.wait_until_replaced(old.port()).await;
     let new = all.master().await;
     eventually("the new master takes writes", LIMIT, async || {
         new.connection().await.set("k", "new").await.is_ok()
     })
     .await;
-    assert_eq!(set_beside(old).await, Ok(()));
+    assert_eq!(set_on_its_node(old).await, Ok(()));
 
     old.node().heal();
     eventually("the old master is a replica in sync", LIMIT, async || {
         old.connection().await.get("k").await == Ok(Some("new".to_owned()))
     })
     .await;
-    assert_eq!(set_beside(old).await, Err(Some("READONLY".to_owned())));
+    assert_eq!(set_on_its_node(old).await, Err(Some("READONLY".to_owned())));
 }
 
 #[tokio::test]
-async fn a_master_of_a_cluster_that_is_cut_off_stops_after_the_node_timeout() {
+async fn stops_a_cut_off_master_of_a_cluster_after_the_timeout() {
     let Some(network) = Network::start().await else { return };
     let settings = |server: ServerBuilder| server.config("cluster-node-timeout 2000");
     let cluster = Cluster::start_in(&network, settings).await;
     let owner = cluster.owner("k").await;
     let old = &cluster.nodes()[owner];
     old.node().cut();
-    assert_eq!(set_beside(old).await, Ok(()));
-    eventually("its replica takes its place", LIMIT, async || {
-        cluster.owner("k").await == owner + 3
-    })
-    .await;
+    assert_eq!(set_on_its_node(old).await, Ok(()));
+    eventually("its replica is promoted", LIMIT, async || cluster.owner("k").await == owner + 3)
+        .await;
     let new = &cluster.nodes()[owner + 3];
     eventually("the new master takes writes", LIMIT, async || {
         new.connection().await.set("k", "new").await.is_ok()
     })
     .await;
-    eventually("the old master knows that it is alone", LIMIT, async || {
-        set_beside(old).await == Err(Some("CLUSTERDOWN".to_owned()))
+    eventually("the old master notices that it is alone", LIMIT, async || {
+        set_on_its_node(old).await == Err(Some("CLUSTERDOWN".to_owned()))
     })
     .await;
 
     old.node().heal();
     eventually("the old master is a replica", LIMIT, async || {
-        set_beside(old).await == Err(Some("MOVED".to_owned()))
+        set_on_its_node(old).await == Err(Some("MOVED".to_owned()))
     })
     .await;
 }

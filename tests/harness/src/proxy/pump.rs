@@ -8,21 +8,21 @@ use tokio::try_join;
 
 use super::Mode;
 
-/// The connection has lost bytes and must be closed.
+/// Marks a connection that has lost bytes and must be closed.
 #[derive(Debug)]
 pub(super) struct Broken;
 
-/// Bytes on their way; none at all are the end.
+/// Bytes in transit; an empty chunk is the end of the connection.
 struct Chunk {
     arrived: Instant,
     bytes: Vec<u8>,
     lost: bool,
 }
 
-/// Moves bytes until their end is delivered; `loses` sees them come and may lose them.
+/// Moves bytes until the end is delivered; `loses` is called on arrival and may drop them.
 ///
-/// A side that is gone takes no bytes, which is not an error: that it is gone is said in the other
-/// direction, at the time that its mode allows.
+/// A closed receiver is no error here: its end travels in the other direction, when the mode of
+/// that direction allows.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -37,7 +37,7 @@ pub(super) async fn pump(
             let bytes = buffer[..length].to_vec();
             let lost = loses(&bytes);
             let arrived = Instant::now();
-            // Fails only when the connection is being given up.
+            // Fails only while the connection is being closed.
             let _ = queue.send(Chunk { arrived, bytes, lost });
             if length == 0 {
                 return Ok(());
@@ -55,7 +55,7 @@ pub(super) async fn pump(
     try_join!(read, write).map(|_| ())
 }
 
-/// Returns when `chunk` may be delivered or, if it is lost, when the connection is to be cut.
+/// Returns when `chunk` may be delivered or, if it is lost, when the connection must be cut.
 async fn admit(chunk: &Chunk, mode: &mut watch::Receiver<Mode>) -> Result<(), Broken> {
     loop {
         let now = *mode.borrow_and_update();

@@ -17,7 +17,7 @@ use super::closing::Closing;
 use super::pump::pump;
 use super::triggers::{Recent, Triggers};
 
-/// What the test sets, and what it may ask.
+/// The state that the test and the thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) target: Mutex<SocketAddr>,
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) sent_by_server: AtomicU64,
 }
 
-/// An order, and whom to tell that it has been carried out.
+/// An order and the sender that reports its completion.
 pub(super) type Request = (Order, mpsc::Sender<()>);
 
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// Relays connections until there is nobody left to give orders.
+/// Relays connections until the proxy is dropped.
 pub(super) async fn serve(
     listener: net::TcpListener,
     shared: Arc<Shared>,
@@ -95,7 +95,7 @@ async fn accept(listener: Option<&Closing<TcpListener>>) -> io::Result<TcpStream
     }
 }
 
-/// Carries one connection until both of its directions have ended, or it is broken.
+/// Relays one connection until both directions have ended or it has lost bytes.
 async fn relay(client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     let mut client = Closing(client);
     let mut server = Closing(TcpStream::connect(shared.target()).await?);
@@ -120,7 +120,7 @@ async fn relay(client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     let (up_mode, down_mode) = (shared.to_server.subscribe(), shared.to_client.subscribe());
     let up = pump(from_client, to_server, up_mode, sent_up);
     let down = pump(from_server, to_client, down_mode, sent_down);
-    // An error is a connection that has lost bytes; it closes as every other, by being dropped.
+    // A connection that has lost bytes is closed like every other one, by dropping it.
     let _ = try_join!(up, down);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a proxy does to a real server's clients.
+//! Tests of a proxy between a server and its clients.
 
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ async fn exists(server: &Server, key: &str) -> bool {
 }
 
 #[tokio::test]
-async fn passes_and_counts() {
+async fn passes_and_counts_bytes() {
     let (_server, proxy, mut redis) = setup().await;
     let (sent, received) = (proxy.sent_by_clients(), proxy.sent_by_server());
     let value = "v".repeat(1_000_000);
@@ -58,7 +58,7 @@ async fn delays_each_direction() {
 }
 
 #[tokio::test]
-async fn a_delay_can_be_ended() {
+async fn ends_a_delay_early() {
     let (_server, proxy, redis) = setup().await;
     proxy.to_server(Mode::Delay(Duration::from_secs(60)));
     let sent = proxy.until_sent("SET");
@@ -69,7 +69,7 @@ async fn a_delay_can_be_ended() {
 }
 
 #[tokio::test]
-async fn holds_a_command_until_it_may_pass() {
+async fn holds_a_command_until_the_next_mode() {
     let (server, proxy, redis) = setup().await;
     proxy.to_server(Mode::Hold);
     let sent = proxy.until_sent("SET");
@@ -83,7 +83,7 @@ async fn holds_a_command_until_it_may_pass() {
 }
 
 #[tokio::test]
-async fn delivers_a_held_command_of_a_client_that_is_gone() {
+async fn delivers_a_held_command_of_a_closed_connection() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     proxy.to_server(Mode::Hold);
@@ -97,7 +97,7 @@ async fn delivers_a_held_command_of_a_client_that_is_gone() {
 }
 
 #[tokio::test]
-async fn holds_a_reply_until_it_may_pass() {
+async fn holds_a_reply_until_the_next_mode() {
     let (server, proxy, redis) = setup().await;
     proxy.to_client(Mode::Hold);
     let reply = set(&redis, "k");
@@ -109,7 +109,7 @@ async fn holds_a_reply_until_it_may_pass() {
 }
 
 #[tokio::test]
-async fn loses_commands_and_then_the_connection() {
+async fn loses_commands_and_then_cuts_the_connection() {
     let (server, proxy, redis) = setup().await;
     let mut idle = connect(&proxy).await.unwrap();
     proxy.to_server(Mode::Lose);
@@ -149,7 +149,7 @@ async fn loses_one_reply_and_mutes_its_connection() {
 }
 
 #[tokio::test]
-async fn cuts_what_is_open_only() {
+async fn cuts_open_connections_only() {
     let (_server, proxy, redis) = setup().await;
     proxy.both_ways(Mode::Hold);
     let sent = proxy.until_sent("SET");
@@ -173,7 +173,7 @@ async fn refuses_new_connections_only() {
 }
 
 #[tokio::test]
-async fn works_while_the_test_blocks() {
+async fn works_while_the_test_blocks_its_thread() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.addr());
     let mut redis = Client::open(proxy.url()).unwrap().get_connection().unwrap();
@@ -181,7 +181,7 @@ async fn works_while_the_test_blocks() {
 }
 
 #[tokio::test]
-async fn ends_when_dropped() {
+async fn closes_everything_on_drop() {
     let (_server, proxy, _redis) = setup().await;
     let addr = proxy.addr();
     let mut client = TcpStream::connect(addr).await.unwrap();

@@ -1,18 +1,18 @@
-//! What happens when a client sends certain bytes.
+//! Reactions to bytes that a client sends.
 
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::oneshot;
 
-/// How long a pattern may be: so much of what came before is kept for one that came in pieces.
+/// The longest pattern. This many earlier bytes are kept, for patterns that arrive in pieces.
 const LONGEST: usize = 256;
 
 #[derive(Debug, Default)]
-pub(super) struct Triggers(Mutex<Waiting>);
+pub(super) struct Triggers(Mutex<Pending>);
 
 #[derive(Debug, Default)]
-struct Waiting {
-    tell: Vec<(Vec<u8>, oneshot::Sender<()>)>,
+struct Pending {
+    notify: Vec<(Vec<u8>, oneshot::Sender<()>)>,
     lose_reply: Vec<Vec<u8>>,
 }
 
@@ -21,30 +21,30 @@ struct Waiting {
 pub(super) struct Recent(Vec<u8>);
 
 impl Triggers {
-    pub(super) fn tell_of(&self, pattern: &[u8]) -> oneshot::Receiver<()> {
-        let (tell, told) = oneshot::channel();
-        self.waiting().tell.push((checked(pattern), tell));
-        told
+    pub(super) fn notify_on(&self, pattern: &[u8]) -> oneshot::Receiver<()> {
+        let (notify, notified) = oneshot::channel();
+        self.pending().notify.push((checked(pattern), notify));
+        notified
     }
 
     pub(super) fn lose_reply_to(&self, pattern: &[u8]) {
-        self.waiting().lose_reply.push(checked(pattern));
+        self.pending().lose_reply.push(checked(pattern));
     }
 
-    /// Fires what waits for `bytes`, and says whether their reply is to be lost.
+    /// Fires the triggers that match and returns whether the reply must be lost.
     pub(super) fn fire(&self, recent: &mut Recent, bytes: &[u8]) -> bool {
         recent.push(bytes);
         let sent = |pattern: &[u8]| recent.ends_with_new(pattern, bytes.len());
-        let mut waiting = self.waiting();
-        for (_, tell) in waiting.tell.extract_if(.., |(pattern, _)| sent(pattern)) {
-            // Nobody listens any more when the test has dropped the future.
-            let _ = tell.send(());
+        let mut pending = self.pending();
+        for (_, notify) in pending.notify.extract_if(.., |(pattern, _)| sent(pattern)) {
+            // Fails if the test has dropped the future.
+            let _ = notify.send(());
         }
-        let lost = waiting.lose_reply.iter().position(|pattern| sent(pattern));
-        lost.map(|index| waiting.lose_reply.remove(index)).is_some()
+        let lost = pending.lose_reply.iter().position(|pattern| sent(pattern));
+        lost.map(|index| pending.lose_reply.remove(index)).is_some()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn pending(&self) -> MutexGuard<'_, Pending> {
         self.0.lock().expect("no panic under the lock")
     }
 }
@@ -56,7 +56,7 @@ impl Recent {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Whether `pattern` ends somewhere in the last `new` bytes.
+    /// Returns whether `pattern` ends within the last `new` bytes.
     fn ends_with_new(&self, pattern: &[u8], new: usize) -> bool {
         let old = self.0.len() - new;
         let start = (old + 1).saturating_sub(pattern.len());
@@ -74,27 +74,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_may_come_in_pieces() {
+    fn finds_a_pattern_in_pieces() {
         let (triggers, mut recent) = (Triggers::default(), Recent::default());
-        let mut told = triggers.tell_of(b"SET");
+        let mut notified = triggers.notify_on(b"SET");
         triggers.fire(&mut recent, b"..S");
         triggers.fire(&mut recent, b"E");
-        assert!(told.try_recv().is_err());
+        assert!(notified.try_recv().is_err());
         triggers.fire(&mut recent, b"T..");
-        assert!(told.try_recv().is_ok());
+        assert!(notified.try_recv().is_ok());
     }
 
     #[test]
-    fn what_came_before_does_not_count() {
+    fn ignores_earlier_bytes() {
         let (triggers, mut recent) = (Triggers::default(), Recent::default());
         triggers.fire(&mut recent, b"SET");
-        let mut told = triggers.tell_of(b"SET");
+        let mut notified = triggers.notify_on(b"SET");
         triggers.fire(&mut recent, b" k v");
-        assert!(told.try_recv().is_err());
+        assert!(notified.try_recv().is_err());
     }
 
     #[test]
-    fn one_loss_is_for_one_command() {
+    fn loses_one_reply_per_call() {
         let (triggers, mut recent) = (Triggers::default(), Recent::default());
         triggers.lose_reply_to(b"SET");
         triggers.lose_reply_to(b"SET");

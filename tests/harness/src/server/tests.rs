@@ -1,4 +1,4 @@
-//! What a server does when it is started, stopped and asked.
+//! Tests of starting, stopping and connecting.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use redis::{AsyncTypedCommands, ErrorKind};
 use super::*;
 
 #[tokio::test]
-async fn starts_empty_and_leaves_nothing() {
+async fn starts_empty_and_deletes_its_folder() {
     let server = Server::start().await;
     let (addr, dir) = (server.addr(), server.dir().to_owned());
     assert_eq!(server.connection().await.get("k").await, Ok(None));
@@ -17,7 +17,7 @@ async fn starts_empty_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn restart_forgets() {
+async fn loses_its_data_on_restart() {
     let mut server = Server::start().await;
     server.connection().await.set("k", "v").await.unwrap();
     server.kill();
@@ -27,7 +27,7 @@ async fn restart_forgets() {
 }
 
 #[tokio::test]
-async fn restart_remembers_if_told_to() {
+async fn keeps_its_data_on_restart_with_a_log() {
     let builder = Server::builder().config("appendonly yes").config("appendfsync always");
     let mut server = builder.start().await;
     server.connection().await.set("k", "v").await.unwrap();
@@ -36,7 +36,7 @@ async fn restart_remembers_if_told_to() {
 }
 
 #[tokio::test]
-async fn pause_leaves_commands_unanswered() {
+async fn delays_replies_while_paused() {
     let server = Server::start().await;
     let mut redis = server.connection().await;
     server.pause();
@@ -49,7 +49,7 @@ async fn pause_leaves_commands_unanswered() {
 }
 
 #[tokio::test]
-async fn a_paused_server_can_be_killed() {
+async fn kills_a_paused_server() {
     let server = Server::start().await;
     server.pause();
     let start = Instant::now();
@@ -59,7 +59,7 @@ async fn a_paused_server_can_be_killed() {
 }
 
 #[tokio::test]
-async fn asks_for_its_password() {
+async fn requires_its_password() {
     let server = Server::builder().password("secret").start().await;
     server.connection().await.ping().await.unwrap();
     let client = Client::open(server.url_as("default", "wrong")).unwrap();
@@ -75,6 +75,6 @@ async fn listens_on_a_unix_socket() {
 
 #[tokio::test]
 #[should_panic(expected = "Bad directive")]
-async fn shows_what_the_server_does_not_like() {
+async fn panics_with_the_output_of_a_server_that_fails() {
     Server::builder().config("no-such-setting 1").start().await;
 }

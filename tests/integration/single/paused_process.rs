@@ -1,4 +1,4 @@
-//! Holders whose process stands still for a while.
+//! Holders whose process is paused for a while.
 
 use std::env;
 use std::time::Duration;
@@ -8,10 +8,9 @@ use lock_runtime::{LockError, LockManager, redis_lock};
 use redis::AsyncTypedCommands as _;
 use tokio::time::sleep;
 
-use crate::support::kit::{SOON, ms, setup, warm_up};
-use crate::support::trace::{holder, is_renewal};
+use crate::support::{SOON, is_renewal, ms, setup, spawn_holder, warm_up};
 
-const F19: &str = "single::standstill::f19_a_body_that_stood_still_does_not_go_on";
+const F19: &str = "single::paused_process::f19_stops_a_body_paused_beyond_its_lease";
 
 #[redis_lock(key = "f19", ttl = "1s", manager = locks)]
 async fn walk(locks: &LockManager) -> Result<(), LockError> {
@@ -21,9 +20,9 @@ async fn walk(locks: &LockManager) -> Result<(), LockError> {
     }
 }
 
-/// Everything is late when the process goes on: the body's own timer, the deadline, the renewal.
+/// When the process continues, everything is late: the body's own timer, the deadline, the renewal.
 #[tokio::test]
-async fn f19_a_body_that_stood_still_does_not_go_on() {
+async fn f19_stops_a_body_paused_beyond_its_lease() {
     if let Ok(url) = env::var("TEST_REDIS") {
         let end = walk(&LockManager::connect(url).await.unwrap()).await;
         println!("the end: {}", end.unwrap_err());
@@ -42,7 +41,7 @@ async fn f19_a_body_that_stood_still_does_not_go_on() {
 
     let end = child.line_matching("the end", SOON).await;
     assert!(end.contains("lost"), "{end}");
-    assert_eq!(steps(&child), before, "it has made a step under the lock of another");
+    assert_eq!(steps(&child), before, "the body continued without the lock");
     next.run(sleep(ms(300))).await.unwrap();
     assert_eq!(redis.get("f19").await.unwrap(), token);
     next.release().await.unwrap();
@@ -52,17 +51,17 @@ fn steps(child: &Child) -> usize {
     child.lines().iter().filter(|line| line.contains("step")).count()
 }
 
-/// Renewals that were due meanwhile are not sent one after the other, and those of leases that are
-/// over are not sent at all.
+/// Renewals that were due meanwhile are not all made up for, and expired leases are not renewed at
+/// all.
 #[tokio::test]
-async fn f29_a_pause_is_followed_by_few_renewals() {
+async fn f29_sends_few_renewals_after_a_pause() {
     const TASKS: usize = 4;
     let (server, locks, _) = setup().await;
     let log = server.log();
     warm_up(&locks).await;
     let start = |key, ttl: u64| {
         let options = [format!("ttl={ttl}"), "hold=60000".to_owned(), format!("tasks={TASKS}")];
-        holder(&server.url(), key, &options)
+        spawn_holder(&server.url(), key, &options)
     };
     let [slow, quick] = [start("slow:#", 8_000), start("quick:#", 1_000)];
     for holder in [&slow, &quick] {
@@ -70,7 +69,7 @@ async fn f29_a_pause_is_followed_by_few_renewals() {
         eventually("all are held", SOON, held).await;
         holder.pause();
     }
-    // A lease of 8 s is renewed after 4.7 to 5.3 s, and over after 7.5 s.
+    // A lease of 8 s is renewed after 4.7 to 5.3 s, and ends after 7.5 s.
     sleep(ms(5_500)).await;
     log.settle().await;
     let renewals =
@@ -86,9 +85,9 @@ async fn f29_a_pause_is_followed_by_few_renewals() {
     sleep(Duration::from_secs(1)).await;
     log.settle().await;
     for ([renewed, ended], [renewed_before, ended_before]) in count().into_iter().zip(before) {
-        assert_eq!(renewed_before, 0, "it was renewed before it stood still");
+        assert_eq!(renewed_before, 0, "it was renewed before the pause");
         assert!((1..=2).contains(&renewed), "{renewed} renewals");
-        assert_eq!(ended, ended_before, "a lease that is over was renewed");
+        assert_eq!(ended, ended_before, "an expired lease was renewed");
     }
     let lost = |holder: &Child| holder.lines().iter().filter(|line| *line == "lost").count();
     assert_eq!((lost(&slow), lost(&quick)), (0, TASKS));

@@ -1,24 +1,24 @@
-//! Servers that forget locks which are held: after a crash, a synchronisation, or for want of room.
+//! Servers that lose held locks: after a crash, a synchronisation or an eviction.
 
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use harness::{Server, eventually};
+use harness::{Server, eventually, run};
 use lock_runtime::{LockGuard, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, pttl, run};
+use crate::support::{SOON, ms, pttl};
 
-/// The renewal of a lease of 3 s says that it is gone.
-async fn is_told(guard: &LockGuard) {
-    let cause = timeout(ms(3_000), guard.lost()).await.expect("it is told");
+/// Waits until the renewal of a lease of 3 s reports the loss.
+async fn assert_loss_is_reported(guard: &LockGuard) {
+    let cause = timeout(ms(3_000), guard.lost()).await.expect("the loss is reported");
     assert_eq!(cause, LossCause::Taken);
 }
 
 #[tokio::test]
-async fn f37_a_crash_takes_the_locks_that_were_not_written_down() {
+async fn f37_loses_locks_that_were_not_persisted_in_a_crash() {
     let settings = [
         ("appendonly no", "appendfsync no", false),
         ("appendonly yes", "appendfsync everysec", true),
@@ -32,7 +32,7 @@ async fn f37_a_crash_takes_the_locks_that_were_not_written_down() {
         let token = redis.get("k").await.unwrap();
         let (before, began) = (pttl(&mut redis, "k").await, Instant::now());
         server.kill();
-        sleep(ms(300)).await; // so that it can be seen whether it counts
+        sleep(ms(300)).await; // the time of the outage must count against the ttl
         server.restart().await;
         let mut redis = server.connection().await;
         let (away, after) = (began.elapsed(), pttl(&mut redis, "k").await);
@@ -52,16 +52,16 @@ async fn f37_a_crash_takes_the_locks_that_were_not_written_down() {
             assert_eq!(after, -2);
             let next = other.lock("k").await.unwrap();
             assert!(next.fence() > guard.fence());
-            is_told(&guard).await;
+            assert_loss_is_reported(&guard).await;
             next.release().await.unwrap();
         }
     }))
     .await;
 }
 
-/// What a replica had is no help then: it becomes as empty as its primary.
+/// The replica's data does not help, because it copies its empty primary.
 #[tokio::test]
-async fn f39_a_primary_that_comes_back_empty_empties_its_replica() {
+async fn f39_loses_locks_on_a_replica_of_an_empty_primary() {
     let mut primary = Server::builder().config("repl-diskless-sync-delay 0").start().await;
     let follow = format!("replicaof 127.0.0.1 {}", primary.port());
     let replica = Server::builder().config(&follow).start().await;
@@ -70,10 +70,10 @@ async fn f39_a_primary_that_comes_back_empty_empties_its_replica() {
     redis.set("data", "v").await.unwrap();
     let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
     let copied = async || copy.exists("data").await.unwrap() && copy.exists("k").await.unwrap();
-    eventually("it has a copy", SOON, copied).await;
+    eventually("the replica has a copy", SOON, copied).await;
 
     primary.restart().await;
-    is_told(&guard).await;
+    assert_loss_is_reported(&guard).await;
     let mut copy = replica.connection().await;
     eventually("the copy is empty", SOON * 2, async || !copy.exists("data").await.unwrap()).await;
     primary.kill();
@@ -89,9 +89,9 @@ async fn used_memory(redis: &mut MultiplexedConnection) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-/// Why the policy should be `noeviction`. Locks are among the first to go, because they end soon.
+/// The reason to use `noeviction`: locks are evicted early, because they expire soon.
 #[tokio::test]
-async fn f41_a_lock_that_is_evicted_is_a_loss() {
+async fn f41_reports_an_evicted_lock_as_lost() {
     let policies = ["allkeys-lru", "volatile-lru", "volatile-ttl"];
     join_all(policies.map(async |policy| {
         let server = Server::builder().config(&format!("maxmemory-policy {policy}")).start().await;
@@ -112,7 +112,7 @@ async fn f41_a_lock_that_is_evicted_is_a_loss() {
             fill.exec_async(&mut redis).await.unwrap();
         }
 
-        is_told(&guard).await;
+        assert_loss_is_reported(&guard).await;
         let next = locks.lock("k").await.unwrap();
         assert!(next.fence() > guard.fence(), "{policy}");
     }))

@@ -1,18 +1,19 @@
-//! Waiters that get no messages: they ask again and again, and are served in order all the same.
+//! Waiters without push messages, which poll and are still served in order.
 
 use std::time::Instant;
 
-use harness::Server;
+use harness::{Server, run};
 use lock_runtime::LockManager;
 use tokio::task::JoinSet;
 use tracing::Level;
 
-use crate::support::capture::Capture;
-use crate::support::kit::{SOON, alone, ms, run};
-use crate::support::trace::{grants_in_order, keys, queued};
+use crate::support::{
+    Capture, SOON, count_keys, grants_in_order, in_own_process, ms, wait_for_waiters,
+};
 
-/// Eight waiters are served as they came, and one warning says why it takes longer than it could.
-async fn serves_as_they_came(server: &Server, url: String, why: &str) {
+/// Checks that eight waiters are served in order of arrival, and that one warning gives the reason
+/// for the delay.
+async fn assert_served_in_order(server: &Server, url: String, why: &str) {
     const WAITERS: usize = 8;
     let capture = Capture::install();
     let locks = LockManager::connect(url).await.unwrap();
@@ -24,39 +25,41 @@ async fn serves_as_they_came(server: &Server, url: String, why: &str) {
             async { request.await.unwrap().release().await.unwrap() }
         })
         .collect();
-    queued(&mut redis, "k", WAITERS).await;
+    wait_for_waiters(&mut redis, "k", WAITERS).await;
     let released = Instant::now();
     guard.release().await.unwrap();
     turns.join_all().await;
 
-    // Each has to ask before it knows: after 100 ms, and longer in the rear.
+    // Each waiter has to poll: after 100 ms, and less often farther back.
     assert!(released.elapsed() < ms(3_000), "{:?}", released.elapsed());
     log.settle().await;
     assert_eq!(grants_in_order(&log, "k").len(), 1 + WAITERS);
-    assert_eq!(keys(&mut redis).await, 0);
-    let warnings = capture.saying("waiters poll every 100 ms");
+    assert_eq!(count_keys(&mut redis).await, 0);
+    let warnings = capture.containing("waiters poll every 100 ms");
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert_eq!(warnings[0].level, Level::WARN);
     assert!(warnings[0].message().contains(why), "{warnings:?}");
 }
 
 #[tokio::test]
-async fn waiters_that_speak_resp2_are_served_as_they_came() {
-    if !alone("single::deaf::waiters_that_speak_resp2_are_served_as_they_came").await {
+async fn serves_waiters_with_resp2_in_order() {
+    if !in_own_process("single::polling::serves_waiters_with_resp2_in_order").await {
         return;
     }
     let server = Server::start().await;
     let url = format!("{}/?protocol=resp2", server.url());
-    serves_as_they_came(&server, url, "RESP2").await;
+    assert_served_in_order(&server, url, "RESP2").await;
 }
 
 #[tokio::test]
-async fn waiters_that_may_not_subscribe_are_served_as_they_came() {
-    if !alone("single::deaf::waiters_that_may_not_subscribe_are_served_as_they_came").await {
+async fn serves_waiters_without_subscribe_permission_in_order() {
+    if !in_own_process("single::polling::serves_waiters_without_subscribe_permission_in_order")
+        .await
+    {
         return;
     }
     let server = Server::start().await;
     let mut redis = server.connection().await;
     run(&mut redis, "ACL SETUSER app on >pass ~* &* +@all -subscribe").await;
-    serves_as_they_came(&server, server.url_as("app", "pass"), "subscribe").await;
+    assert_served_in_order(&server, server.url_as("app", "pass"), "subscribe").await;
 }

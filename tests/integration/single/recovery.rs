@@ -1,6 +1,6 @@
-//! A server that goes away and comes back, at each step of a lock's life.
+//! A server that becomes unreachable and recovers, at each step of a lock's life.
 //!
-//! It keeps its data, so that what is held stays held; `Away` says how it goes.
+//! It keeps its data, so held locks stay held; `Outage` lists the ways.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,21 @@ use redis::AsyncTypedCommands;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::kit::{SOON, ms, occupy, warm_up};
+use crate::support::{SOON, ms, occupy, warm_up};
 
 const TIMEOUT: Duration = ms(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Away {
-    /// The process is killed, and started again.
+enum Outage {
+    /// The process is killed and restarted.
     Killed,
-    /// Connections are cut and refused, and accepted again.
+    /// Connections are cut and refused for a while.
     Cut,
-    /// What is sent is swallowed, and then the connections are cut.
+    /// Bytes are lost, and then the connections are cut.
     Silent,
 }
 
-const WAYS: [Away; 3] = [Away::Killed, Away::Cut, Away::Silent];
+const WAYS: [Outage; 3] = [Outage::Killed, Outage::Cut, Outage::Silent];
 
 struct Setup {
     server: Server,
@@ -43,22 +43,22 @@ impl Setup {
         Self { server, proxy, locks }
     }
 
-    fn goes(&self, way: Away) {
+    fn start_outage(&self, way: Outage) {
         match way {
-            Away::Killed => self.server.kill(),
-            Away::Cut => {
+            Outage::Killed => self.server.kill(),
+            Outage::Cut => {
                 self.proxy.refuse();
                 self.proxy.cut();
             }
-            Away::Silent => self.proxy.both_ways(Mode::Lose),
+            Outage::Silent => self.proxy.both_ways(Mode::Lose),
         }
     }
 
-    async fn comes_back(&mut self, way: Away) {
+    async fn end_outage(&mut self, way: Outage) {
         match way {
-            Away::Killed => self.server.restart().await,
-            Away::Cut => self.proxy.accept(),
-            Away::Silent => self.proxy.both_ways(Mode::Pass),
+            Outage::Killed => self.server.restart().await,
+            Outage::Cut => self.proxy.accept(),
+            Outage::Silent => self.proxy.both_ways(Mode::Pass),
         }
     }
 
@@ -66,8 +66,8 @@ impl Setup {
         !self.server.connection().await.exists(key).await.unwrap()
     }
 
-    /// The same manager takes and gives back `key`, without an error.
-    async fn works_again(&self, key: &str, way: Away) {
+    /// Acquires and releases `key` with the same manager, without an error.
+    async fn assert_works(&self, key: &str, way: Outage) {
         let guard = self.locks.lock(key).wait(SOON).await;
         let guard = guard.unwrap_or_else(|error| panic!("{way:?}: {error}"));
         assert!(!self.is_free(key).await);
@@ -75,117 +75,117 @@ impl Setup {
         assert!(self.is_free(key).await);
     }
 
-    /// The server goes while somebody is `asking` for `k`. That ends with an error, and what it did is undone
-    /// when the server comes back.
-    async fn cuts_off(&mut self, asking: JoinHandle<Result<LockGuard, LockError>>, way: Away) {
-        self.goes(way);
-        let outcome = asking.await.unwrap();
+    /// Begins an outage during an acquire of `k`. The acquire ends with an error, and its effects
+    /// are undone when the server recovers.
+    async fn interrupt(&mut self, acquire: JoinHandle<Result<LockGuard, LockError>>, way: Outage) {
+        self.start_outage(way);
+        let outcome = acquire.await.unwrap();
         assert!(outcome.as_ref().is_err_and(LockError::is_unavailable), "{way:?}: {outcome:?}");
         self.proxy.both_ways(Mode::Pass);
-        self.comes_back(way).await;
+        self.end_outage(way).await;
         eventually("an unknown outcome is cleaned up", SOON, async || self.is_free("k").await)
             .await;
-        self.works_again("k", way).await;
+        self.assert_works("k", way).await;
     }
 }
 
 #[tokio::test]
-async fn before_an_acquire() {
+async fn recovers_from_an_outage_before_an_acquire() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
-        setup.goes(way);
+        setup.start_outage(way);
         let error = setup.locks.lock("k").await.unwrap_err();
         assert!(error.is_unavailable(), "{way:?}: {error}");
-        setup.comes_back(way).await;
-        setup.works_again("k", way).await;
+        setup.end_outage(way).await;
+        setup.assert_works("k", way).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn during_an_acquire() {
+async fn recovers_from_an_outage_during_an_acquire() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         setup.proxy.to_server(Mode::Hold);
         let sent = setup.proxy.until_sent("EVAL");
-        let asking = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
+        let acquire = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
         sent.await;
-        setup.cuts_off(asking, way).await;
+        setup.interrupt(acquire, way).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn during_the_answer_to_an_acquire() {
+async fn recovers_from_an_outage_during_the_reply_to_an_acquire() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         setup.proxy.to_client(Mode::Hold);
-        let asking = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
-        eventually("it is taken", SOON, async || !setup.is_free("k").await).await;
-        setup.cuts_off(asking, way).await;
+        let acquire = tokio::spawn(setup.locks.lock("k").ttl(ms(60_000)).into_future());
+        eventually("the lock is taken", SOON, async || !setup.is_free("k").await).await;
+        setup.interrupt(acquire, way).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn while_waiting() {
+async fn recovers_from_an_outage_during_a_wait() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         let mut redis = setup.server.connection().await;
         occupy(&mut redis, "k", ms(900)).await;
         let waiting = tokio::spawn(setup.locks.lock("k").wait(ms(30_000)).into_future());
         sleep(ms(150)).await;
-        setup.goes(way);
+        setup.start_outage(way);
         sleep(TIMEOUT * 2).await;
         assert!(!waiting.is_finished(), "{way:?}: it has given up too early");
-        setup.comes_back(way).await;
-        let guard = timeout(SOON, waiting).await.expect("it waits on").unwrap().unwrap();
+        setup.end_outage(way).await;
+        let guard = timeout(SOON, waiting).await.expect("the waiter goes on").unwrap().unwrap();
         guard.release().await.unwrap();
     }))
     .await;
 }
 
 #[tokio::test]
-async fn while_holding_and_back_before_the_lease_ends() {
+async fn keeps_a_lock_over_an_outage_shorter_than_its_lease() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         let guard = setup.locks.lock("k").ttl(ms(3_000)).await.unwrap();
         let token = setup.server.connection().await.get("k").await.unwrap();
         let outage = async {
             sleep(ms(1_800)).await;
-            setup.goes(way);
+            setup.start_outage(way);
             sleep(ms(400)).await;
-            setup.comes_back(way).await;
+            setup.end_outage(way).await;
         };
-        // The first renewal fails, and one of those after it succeeds.
+        // The first renewal fails, and a later one succeeds.
         let (held, ()) = tokio::join!(guard.run(sleep(ms(3_300))), outage);
         held.unwrap_or_else(|error| panic!("{way:?}: {error}"));
         assert_eq!(setup.server.connection().await.get("k").await.unwrap(), token);
         guard.release().await.unwrap();
-        setup.works_again("k", way).await;
+        setup.assert_works("k", way).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn while_holding_and_back_after_the_lease_has_ended() {
+async fn loses_a_lock_in_an_outage_longer_than_its_lease() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         let guard = setup.locks.lock("k").ttl(ms(500)).await.unwrap();
         let began = Instant::now();
-        setup.goes(way);
+        setup.start_outage(way);
         let error = guard.run(sleep(SOON)).await.unwrap_err();
         assert!(matches!(error, LockError::Lost { cause: LossCause::Expired, .. }), "{error}");
         assert!(began.elapsed() < ms(1_500), "{way:?}: {:?}", began.elapsed());
         drop(guard);
-        setup.comes_back(way).await;
-        setup.works_again("k", way).await;
+        setup.end_outage(way).await;
+        setup.assert_works("k", way).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn during_a_release() {
+async fn releases_after_an_outage_during_the_release() {
     join_all(WAYS.map(async |way| {
         let mut setup = Setup::new().await;
         let guard = setup.locks.lock("k").ttl(ms(60_000)).await.unwrap();
@@ -193,20 +193,22 @@ async fn during_a_release() {
         let sent = setup.proxy.until_sent("EVAL");
         let releasing = tokio::spawn(guard.release());
         sent.await;
-        setup.goes(way);
+        setup.start_outage(way);
         let outcome = releasing.await.unwrap();
         assert!(outcome.as_ref().is_err_and(LockError::is_unavailable), "{way:?}: {outcome:?}");
         setup.proxy.to_server(Mode::Pass);
-        setup.comes_back(way).await;
-        eventually("it is released in the background", SOON, async || setup.is_free("k").await)
-            .await;
-        setup.works_again("k", way).await;
+        setup.end_outage(way).await;
+        eventually("the lock is released in the background", SOON, async || {
+            setup.is_free("k").await
+        })
+        .await;
+        setup.assert_works("k", way).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_is_a_loss_and_then_works_again() {
+async fn loses_its_lock_when_a_server_loses_its_data() {
     let mut server = Server::start().await;
     let locks = LockManager::builder().timeout(TIMEOUT).connect(server.url()).await.unwrap();
     let guard = locks.lock("k").ttl(ms(3_000)).await.unwrap();
@@ -220,7 +222,7 @@ async fn a_server_that_forgets_is_a_loss_and_then_works_again() {
 }
 
 #[tokio::test]
-async fn many_times_with_many_calls() {
+async fn recovers_from_many_outages_under_load() {
     let mut setup = Setup::new().await;
     let callers: Vec<_> = (0..8)
         .map(|n| {
@@ -242,15 +244,15 @@ async fn many_times_with_many_calls() {
         .collect();
     for way in WAYS {
         sleep(ms(150)).await;
-        setup.goes(way);
+        setup.start_outage(way);
         sleep(ms(150)).await;
-        setup.comes_back(way).await;
+        setup.end_outage(way).await;
     }
     for caller in callers {
-        timeout(SOON * 3, caller).await.expect("it goes on").unwrap();
+        timeout(SOON * 3, caller).await.expect("the caller goes on").unwrap();
     }
     for n in 0..4 {
         let key = format!("k{n}");
-        eventually("it is free", SOON, async || setup.is_free(&key).await).await;
+        eventually("the lock is free", SOON, async || setup.is_free(&key).await).await;
     }
 }
