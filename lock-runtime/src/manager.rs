@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::error::{LockError, Step};
@@ -12,12 +12,13 @@ use crate::store::memory::MemoryStore;
 use crate::store::redis;
 use crate::store::url::{self, Options};
 use crate::store::{Store, StoreError};
+use crate::sync::lock;
 
 /// How long a connection or a reply may take by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The manager of locked functions that do not name one.
-static INSTALLED: RwLock<Option<LockManager>> = RwLock::new(None);
+static INSTALLED: Mutex<Option<LockManager>> = Mutex::new(None);
 
 /// Takes locks in one store, and keeps held locks alive.
 ///
@@ -95,7 +96,7 @@ impl LockManager {
     /// Makes this the manager of all locked functions that do not name one. A later call replaces it;
     /// functions that are already running keep their manager.
     pub fn install(&self) {
-        *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+        *lock(&INSTALLED) = Some(self.clone());
     }
 
     /// Returns the [installed](Self::install) manager.
@@ -104,7 +105,7 @@ impl LockManager {
     ///
     /// [`LockError::NotConfigured`] when none is installed.
     pub fn global() -> Result<Self, LockError> {
-        let installed = INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let installed = lock(&INSTALLED).clone();
         installed.ok_or_else(|| {
             LockError::not_configured(
                 "no manager is installed; call `LockManager::connect(url).await?.install()` at start, \

@@ -1,21 +1,19 @@
-//! Random choices that the same seed makes again.
+//! Random choices that the same seed repeats.
 
-/// A generator (`SplitMix64`).
-pub(crate) struct Random(pub u64);
+pub(crate) struct Random(fastrand::Rng);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
     /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % limit
+        self.0.u64(..limit)
     }
 
     pub(crate) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        let place = self.below(choices.len() as u64);
-        choices[usize::try_from(place).expect("it is below a length")]
+        *self.0.choice(choices).expect("there are choices")
     }
 
     pub(crate) fn one_in(&mut self, chances: u64) -> bool {

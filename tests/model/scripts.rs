@@ -79,7 +79,7 @@ struct History {
 
 impl History {
     fn random(seed: u64, counts: &mut BTreeMap<&'static str, u64>) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut server = Server { now_us: START, connected: [0, 1].into(), ..Server::default() };
         let mut history = Self { seed, steps: Vec::new(), calls: Vec::new(), expected: Vec::new() };
         for number in 0..random.one_of(&[5, 8, 10, 12, 15]) {

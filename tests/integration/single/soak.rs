@@ -61,12 +61,11 @@ async fn leaks_nothing_in_ten_minutes_of_faults() {
     let mut redis = server.connection().await;
     let (start, grants, errors) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
     let work = stream::iter(0..TASKS).for_each_concurrent(None, async |task| {
-        let mut number = task;
+        let mut random = fastrand::Rng::with_seed(task);
         while start.elapsed() < LENGTH {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let key = format!("k{}", (number >> 33) % KEYS);
+            let key = format!("k{}", random.u64(..KEYS));
             let count = if let Ok(guard) = locks.lock(key).ttl(TTL).wait(TTL).await {
-                sleep(ms(number >> 60)).await;
+                sleep(ms(random.u64(..16))).await;
                 let _ = guard.release().await;
                 &grants
             } else {

@@ -215,11 +215,8 @@ mod tests {
     /// Compares random histories with the invariants of a waiter.
     #[test]
     fn random_histories_keep_the_invariants() {
-        let mut state = 42_u64;
-        let mut below = |limit: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % limit
-        };
+        let mut random = fastrand::Rng::with_seed(42);
+        let mut below = |limit: u64| random.u64(..limit);
         for _ in 0..1_000_000 {
             let ttl = MS * 100 + MS * u32::try_from(below(5_000)).unwrap();
             let start = Instant::now();
