@@ -1,5 +1,5 @@
 #![no_main]
-//! Any two lists of values in a template.
+//! Fuzzes the escaping of values in a template with two lists of values.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,5 +1,5 @@
 #![no_main]
-//! Any bytes as a reply of Redis.
+//! Fuzzes the parser of Redis replies with arbitrary bytes.
 
 use libfuzzer_sys::fuzz_target;
 

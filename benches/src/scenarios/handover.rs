@@ -32,9 +32,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Section> {
     let trials = bench.pick(10, 3);
     let description = format!(
         "A process holds a lock for {HOLD:?}; another one requests it 5 to 45 ms after it was \
-         taken. The times are those from the end of the first body to the beginning of the \
-         second, {trials} times per round, with alternating roles. The processes are idle for \
-         most of the {HOLD:?} before, which makes a `PING` slower as well: \"after a rest\" is in \
+         taken. The time is that from the end of the first body to the beginning of the second, in \
+         {trials} trials per round with alternating roles. Before a hand-over, both processes are \
+         idle for most of {HOLD:?}, which makes a `PING` slower as well: \"after a rest\" is in \
          multiples of a `PING` after {HOLD:?} of idle time."
     );
     let (subjects, excluded) = participants(Contender::check_waits);
