@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Negative controls: a suite that cannot fail proves nothing. Each patch in `tests/broken` breaks one
-# promise of the lock, and says which tests have to see it: `torture`, or a part of their names. With
-# arguments, only the patches with these names.
+# promise of the lock and names the tests that have to fail: `torture`, or a part of their names. Arguments
+# select patches by name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +26,7 @@ for patch in tests/broken/*.patch; do
         missed+=("$name")
     elif ! grep -qE "faults, |test result: FAILED" "$log"; then
         cat "$log"
-        exit 1 # it does not even build
+        exit 1 # the build failed
     fi
     echo "$name: $(grep -E "faults, |test result: FAILED" "$log" | tail -1)"
     rm -rf "$tree"

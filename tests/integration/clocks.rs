@@ -11,7 +11,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use futures_util::future::join_all;
 use harness::{Child, Clock, Entry, Server, eventually, pip};
 use lock_runtime::{Fence, LockManager, LossCause};
-use redis::AsyncTypedCommands as _;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncTypedCommands as _, Script};
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
@@ -112,6 +113,17 @@ async fn fence(locks: &LockManager) -> Fence {
     fence
 }
 
+/// Waits until scripts read the new time: a server caches the time between its timer events.
+async fn wait_for_jump(redis: &mut MultiplexedConnection, ahead: i64) {
+    let time = Script::new("return redis.call('TIME')[1]");
+    eventually("the server reads the new time", SOON, async || {
+        let seconds: i64 = time.prepare_invoke().invoke_async(redis).await.unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        (seconds - i64::try_from(now.as_secs()).unwrap() - ahead).abs() < 10
+    })
+    .await;
+}
+
 /// The counter survives all jumps and new connections, whose first number depends on the clock.
 #[tokio::test]
 async fn f24_f25_grows_fences_over_all_clock_jumps() {
@@ -139,6 +151,7 @@ async fn f24_f25_grows_fences_over_all_clock_jumps() {
         fences.push(guard.fence());
         assert!(guard.release().await.is_ok() || ahead > before);
         before = ahead;
+        wait_for_jump(&mut redis, ahead).await;
         fences.push(fence(&locks).await);
         fences.push(fence(&LockManager::connect(server.url()).await.unwrap()).await);
     }

@@ -1,7 +1,7 @@
 //! A rival with our lock, in four tasks: `rival URL KEY`.
 //!
-//! Like the other rivals it takes the lock again and again, and prints for each turn when it began
-//! and ended, in nanoseconds of the system's monotonic clock.
+//! Like the other rivals, it acquires the lock repeatedly and prints the begin and the end of each
+//! turn, in nanoseconds of the system's monotonic clock.
 
 use std::convert::Infallible;
 use std::time::Duration;
