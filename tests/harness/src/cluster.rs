@@ -175,10 +175,9 @@ impl Cluster {
         let range = |range: &Vec<redis::Value>| {
             let first = u16::from_redis_value_ref(&range[0]).ok()?;
             let last = u16::from_redis_value_ref(&range[1]).ok()?;
-            let (host, port, ..): (String, u16, String, redis::Value) =
+            let (_host, _port, id, ..): (String, u16, String, redis::Value) =
                 FromRedisValue::from_redis_value_ref(&range[2]).ok()?;
-            let addr = format!("{host}:{port}");
-            let owner = self.nodes.iter().position(|node| node.addr().to_string() == addr)?;
+            let owner = self.ids.iter().position(|known| *known == id)?;
             Some((first, last, owner))
         };
         let mut ranges = slots.iter().map(range).collect::<Option<Vec<_>>>()?;
