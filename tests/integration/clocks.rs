@@ -138,14 +138,7 @@ async fn f24_f25_grows_fences_over_all_clock_jumps() {
         let waiting = tokio::spawn(locks.lock("k").wait(SOON * 2).into_future());
         wait_for_waiters(&mut redis, "k", 1).await;
         clock.set(ahead);
-        eventually("the server sees the jump", SOON, async || {
-            let (time, _): (u64, u64) =
-                redis::cmd("TIME").query_async(&mut redis.clone()).await.unwrap();
-            let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-            time.abs_diff(seconds.checked_add_signed(ahead).unwrap()) < 10
-        })
-        .await;
-        // After a jump ahead, the lease may be over.
+        // The lock is lost after a jump ahead, which may also come in the middle of a script.
         assert!(guard.release().await.is_ok() || ahead > before);
         let guard = waiting.await.unwrap().unwrap();
         fences.push(guard.fence());

@@ -1,10 +1,12 @@
 //! A wall clock that a test can set.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
@@ -46,9 +48,14 @@ impl Clock {
     ///
     /// If the file cannot be written.
     pub fn set(&self, ahead: i64) {
+        static SETTINGS: AtomicU64 = AtomicU64::new(1);
         // Atomically: the processes read the file each time they read the clock.
         let new = self.0.path().join("new");
-        fs::write(&new, format!("{ahead:+}")).expect("the folder is writable");
+        fs::write(&new, format!("{ahead:+}")).expect("the folder can be written to");
+        // `faketime` ignores a file with the same time of modification, which has a coarse clock.
+        let unique = Duration::from_secs(SETTINGS.fetch_add(1, Ordering::Relaxed));
+        let file = File::options().write(true).open(&new).expect("the file was written");
+        file.set_modified(SystemTime::UNIX_EPOCH + unique).expect("its times can be set");
         fs::rename(new, self.0.path().join(SETTING)).expect("a file can be renamed");
     }
 }
@@ -64,8 +71,6 @@ static LIBRARY: LazyLock<OsString> = LazyLock::new(|| {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::*;
     use crate::Child;
 
@@ -75,8 +80,7 @@ mod tests {
     async fn changes_the_time_of_a_running_process() {
         let clock = Clock::new();
         let mut shell = Command::new("bash");
-        // Without a child process for each pause: `faketime` may hang in a process that is starting.
-        let print = r#"exec {never}<> <(:); while :; do printf "%(%s)T\n" -1; read -rt 0.01 -u $never; done"#;
+        let print = r#"while printf "%(%s)T\n" -1; do sleep 0.01; done"#;
         shell.args(["-c", print]);
         clock.apply_to(&mut shell);
         let child = Child::spawn(&shell);
