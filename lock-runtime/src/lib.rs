@@ -68,7 +68,8 @@ pub mod internals {
         pub use crate::store::redis::queue::lua::{ACQUIRE, RELEASE};
     }
     pub mod waiter {
-        pub use crate::store::redis::queue::waiter::{Message, Queued, Waiter};
+        pub use crate::store::redis::queue::waiter::{Message, Waiter};
+        pub use crate::store::redis::reply::Queued;
     }
 }
 

@@ -17,6 +17,7 @@ use redis::{Client, ConnectionInfo};
 use tokio::sync::watch;
 
 use self::client::connector::Config;
+use self::client::error::{ClientError, Kind};
 use self::client::replication::Replication;
 #[cfg(feature = "tls")]
 use self::client::tls::{self, Certificates};
@@ -68,6 +69,7 @@ impl RedisOptions {
             client_name: token::process_name(),
             on_push: Arc::new(|_, _| {}),
             newest_epoch,
+            warned_no_push: Arc::default(),
         }
     }
 }
@@ -159,4 +161,19 @@ async fn verified(store: QueueStore) -> Result<Arc<dyn Store>, LockError> {
 
 fn unavailable(store: &str, source: StoreError) -> LockError {
     LockError::Unavailable { key: None, step: Step::Connect, store: store.into(), source }
+}
+
+/// The only place where an error of the client becomes an error of a store.
+impl From<ClientError> for StoreError {
+    fn from(error: ClientError) -> Self {
+        let kind = match error.kind {
+            Kind::Refused => StoreError::Refused,
+            Kind::Moved(_) | Kind::Ask(_) | Kind::TryAgain | Kind::NoScript | Kind::NotExecuted => {
+                StoreError::NotExecuted
+            }
+            Kind::Disconnected => StoreError::Disconnected,
+            Kind::Unknown => StoreError::Unknown,
+        };
+        kind(error.into())
+    }
 }

@@ -13,3 +13,4 @@ pub(super) mod single_flight;
 #[cfg(feature = "tls")]
 pub(super) mod tls;
 pub(super) mod url;
+mod write;

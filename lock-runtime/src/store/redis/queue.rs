@@ -4,14 +4,13 @@ mod pending;
 pub(crate) mod waiter;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use self::pending::Pending;
-use self::waiter::{Message, Queued, Waiter};
+use self::waiter::{Message, Waiter};
 use super::client::connection::{Connection, PerConnection};
 use super::client::connector::Config;
 use super::client::error::ClientError;
@@ -20,7 +19,7 @@ use super::client::script::{Call, Script, millis};
 use super::fences::Fences;
 use super::keys::Keys;
 use super::leases::{self, RenewReply, release_after};
-use super::reply::{Acquisition, owned};
+use super::reply::{Acquisition, Queued, owned};
 use super::topology::router::Router;
 use crate::fence::Fence;
 use crate::key::Key;
@@ -62,7 +61,6 @@ pub(super) struct QueueStore {
     /// Whether a message proves a grant.
     trusts_messages: bool,
     fences: PerConnection<std::sync::Mutex<Fences>>,
-    warned_no_push: AtomicBool,
 }
 
 impl QueueStore {
@@ -78,8 +76,7 @@ impl QueueStore {
         let is_asynchronous = config.replication.is_asynchronous();
         let router = router(Config { on_push: deliver_to(&pending), ..config });
         let trusts_messages = is_asynchronous && !router.is_cluster();
-        let (fences, warned_no_push) = Default::default();
-        Self { name, router, pending, trusts_messages, fences, warned_no_push }
+        Self { name, router, pending, trusts_messages, fences: PerConnection::default() }
     }
 
     /// Checks all servers.
@@ -142,7 +139,7 @@ impl QueueStore {
         pause: Option<Duration>,
     ) -> Result<(Acquisition, Connection), ClientError> {
         let (pause, inbox) = match pause {
-            Some(pause) => (millis(pause), connection.inbox(&self.warned_no_push).await?),
+            Some(pause) => (millis(pause), connection.inbox().await?),
             None => (String::new(), ""),
         };
         let (keys, ttl, [seen, epoch]) =

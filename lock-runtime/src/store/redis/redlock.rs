@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{ConnectionInfo, Value};
-use tokio::time::{sleep_until, timeout, timeout_at};
+use tokio::time::{sleep_until, timeout_at};
 
 use self::acquire::{Acquire, Defeat};
 use self::eligibility::Electorate;
@@ -223,8 +223,7 @@ impl Store for Redlock {
     fn start(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let nodes = self.nodes.iter();
-            let all = FanOut::new(nodes.map(|(_, node)| async move { drop(node.start().await) }));
-            let _ = timeout(self.nodes.timeout, all.join()).await;
+            FanOut::new(nodes.map(|(_, node)| async move { drop(node.start().await) })).detach();
         })
     }
 

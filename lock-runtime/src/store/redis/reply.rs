@@ -7,7 +7,6 @@ use std::time::Duration;
 use redis::Value;
 
 use super::client::error::ClientError;
-use super::queue::waiter::Queued;
 use crate::fence::Fence;
 use crate::store::Owned;
 
@@ -30,6 +29,17 @@ pub enum Acquisition {
         /// The type of the key's content.
         kind: String,
     },
+}
+
+/// The reply to a request that did not get the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued {
+    /// The pause before the next poll.
+    pub pause: Duration,
+    /// When the lock is free at the latest, unless its holder renews it.
+    pub free_in: Option<Duration>,
+    /// A fence that no earlier grant exceeds, and every later grant does.
+    pub last_fence: Fence,
 }
 
 /// The epoch of a cluster node, and when it was read, by the node's own clock.

@@ -1,27 +1,22 @@
 //! [`Connection`]: one connection to a server, and its health.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::sync::{Notify, OnceCell, watch};
-use tokio::time::timeout;
 
-use super::error::{self, ClientError};
-use super::replication::{Replication, WrittenTogether};
+use super::error::{self, ClientError, Reply};
+use super::replication::Replication;
 use crate::sync::lock;
 
 /// How many replies in a row may be missing before a connection is replaced. A connection into a black
 /// hole shows no other sign, for hours.
 const MAX_MISSING: u32 = 2;
-
-/// The reply to one command.
-pub(crate) type Reply = Result<Value, ClientError>;
 
 /// One connection to a server, which executes commands in the order in which they are sent.
 #[derive(Debug, Clone)]
@@ -46,7 +41,6 @@ pub(super) struct State {
     disconnected: Notify,
     /// Replies that have been missing since the last one that came.
     missing: AtomicU32,
-    /// How long the last batch of renewals took; at first, the last command of the handshake.
     pace: Mutex<Duration>,
     /// The scripts that were called on this connection; a list, because there are few.
     called: Mutex<Vec<&'static str>>,
@@ -54,6 +48,8 @@ pub(super) struct State {
     pub(super) inbox: String,
     /// Why push messages do not arrive, if they do not; unknown until the first subscription.
     pub(super) no_push: OnceCell<Option<String>>,
+    /// Whether the reason was logged, for all connections of the manager.
+    pub(super) warned_no_push: Arc<AtomicBool>,
 }
 
 /// What a new connection is made of.
@@ -66,6 +62,7 @@ pub(super) struct Properties {
     pub(super) client_name: String,
     /// Why push messages cannot arrive, if that is known.
     pub(super) no_push: Option<String>,
+    pub(super) warned_no_push: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -117,25 +114,10 @@ impl Connection {
         Ok(replies.collect())
     }
 
-    /// Sends commands that write together. If the replies take longer than `patience`, and twice as long
-    /// as the last time, the connection becomes suspect; the replies are awaited nevertheless. A slow
-    /// connection is not replaced, because the next one would be as slow.
-    pub(crate) async fn write_timed(
-        &self,
-        commands: Pipeline,
-        patience: Duration,
-    ) -> Result<WrittenTogether, ClientError> {
-        let sent = Instant::now();
-        let patience = patience.max(*lock(&self.state.pace) * 2);
-        let mut written = pin!(self.write_together(commands));
-        let written = if let Ok(written) = timeout(patience, written.as_mut()).await {
-            written?
-        } else {
-            self.state.missing.fetch_add(1, Ordering::Relaxed);
-            written.await?
-        };
-        *lock(&self.state.pace) = sent.elapsed();
-        Ok(written)
+    /// Sends a command and returns its reply, even if the server is no longer the master.
+    pub(super) async fn call_stale(&self, command: &Cmd) -> Result<Value, RedisError> {
+        let reply = self.multiplexed.clone().send_packed_command(command).await;
+        reply.and_then(Value::extract_error)
     }
 
     /// Subscribes to a channel.
@@ -196,8 +178,18 @@ impl Connection {
         &self.state
     }
 
+    /// How long the last batch of renewals took; at first, the last command of the handshake.
+    pub(super) fn pace(&self) -> Duration {
+        *lock(&self.state.pace)
+    }
+
     pub(super) fn set_pace(&self, pace: Duration) {
         *lock(&self.state.pace) = pace;
+    }
+
+    /// Records that a reply is late.
+    pub(super) fn note_missing_reply(&self) {
+        self.state.missing.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether this is the first call of `script` on this connection.
@@ -215,8 +207,15 @@ impl State {
     pub(super) fn new(properties: Properties) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let Properties { address, epoch, newest_epoch, replication, client_name, no_push } =
-            properties;
+        let Properties {
+            address,
+            epoch,
+            newest_epoch,
+            replication,
+            client_name,
+            no_push,
+            warned_no_push,
+        } = properties;
         let (broken, disconnected, missing, pace, called) = Default::default();
         Self {
             id,
@@ -231,6 +230,7 @@ impl State {
             called,
             inbox: format!("{client_name}:{id}"),
             no_push: OnceCell::new_with(no_push.map(Some)),
+            warned_no_push,
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) on_push: Arc<PushHandler>,
     /// The newest failover epoch that the sentinels have reported; constant without sentinels.
     pub(crate) newest_epoch: watch::Receiver<u64>,
+    /// Whether it was logged that push messages do not arrive.
+    pub(crate) warned_no_push: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Config {
@@ -90,22 +92,14 @@ impl Connector {
 
     /// Connects to the server.
     pub(crate) async fn connect(&self) -> Result<Connection, ClientError> {
-        let connected = match &self.target {
+        match &self.target {
             Target::Fixed(info) => self.connect_to(info, 0).await,
             Target::Resolved(resolver) => {
                 let (info, epoch) = resolver.resolve().await?;
                 let connection = self.connect_to(&info, epoch).await?;
-                handshake::require_master(&connection).await.map(|()| connection)
+                handshake::require_master(&connection, &info).await.map(|()| connection)
             }
-        };
-        // Some servers quote the command that they reject, and it may be the one with the password.
-        let secret = self.settings().redis_settings().password();
-        connected.map_err(|error| match secret {
-            Some(secret) if error.mentions(secret) => {
-                ClientError::refused("the server does not accept the login")
-            }
-            _ => error,
-        })
+        }
     }
 
     async fn connect_to(
@@ -119,11 +113,11 @@ impl Connector {
                     tracing::info!("the server does not support RESP3, using RESP2");
                     self.resp3.store(false, Ordering::Relaxed);
                 }
-                done => return done.map_err(|error| ClientError::connecting(&error)),
+                done => return done.map_err(|error| ClientError::connecting(&error, info)),
             }
         }
         let connected = self.connect_with(ProtocolVersion::RESP2, info, epoch).await;
-        connected.map_err(|error| ClientError::connecting(&error))
+        connected.map_err(|error| ClientError::connecting(&error, info))
     }
 
     async fn connect_with(
@@ -132,7 +126,8 @@ impl Connector {
         info: &ConnectionInfo,
         epoch: u64,
     ) -> Result<Connection, RedisError> {
-        let Config { timeout, replication, client_name, on_push, newest_epoch } = &*self.config;
+        let Config { timeout, replication, client_name, on_push, newest_epoch, warned_no_push } =
+            &*self.config;
         let resp3 = protocol.supports_resp3();
         let state = Arc::new(State::new(Properties {
             address: info.addr().to_string(),
@@ -141,6 +136,7 @@ impl Connector {
             replication: *replication,
             client_name: client_name.clone(),
             no_push: (!resp3).then(|| "the connection uses RESP2".to_owned()),
+            warned_no_push: Arc::clone(warned_no_push),
         }));
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(*timeout))

@@ -3,9 +3,7 @@
 
 use std::fmt;
 
-use redis::{ErrorKind, RedisError, Value};
-
-use crate::store::StoreError;
+use redis::{ConnectionInfo, ErrorKind, RedisError, Value};
 
 /// Codes of error replies to commands that were not executed, but may be later.
 const TEMPORARY: [&str; 8] =
@@ -13,6 +11,9 @@ const TEMPORARY: [&str; 8] =
 
 /// Codes of error replies to commands that were not executed, and never will be.
 const PERMANENT: [&str; 6] = ["CROSSSLOT", "FENCE", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
+
+/// The reply to one command.
+pub(crate) type Reply = Result<Value, ClientError>;
 
 /// Why a command failed, or why there is no connection.
 #[derive(Debug, Clone)]
@@ -73,9 +74,12 @@ impl ClientError {
         Self::unknown(format!("unexpected reply from the server: {reply:?}"))
     }
 
-    /// Classifies an error while connecting: no command was executed.
-    pub(crate) fn connecting(error: &RedisError) -> Self {
+    /// Classifies an error while connecting with these settings: no command was executed.
+    pub(crate) fn connecting(error: &RedisError, settings: &ConnectionInfo) -> Self {
         match error.kind() {
+            _ if quotes_password(error, settings) => {
+                Self::refused("the server does not accept the login")
+            }
             _ if is_refusal(error) => Self::refused(explained(error)),
             ErrorKind::Parse => Self::not_executed("the server does not speak the Redis protocol"),
             _ if error.is_timeout() => Self::not_executed("no connection in time"),
@@ -112,11 +116,6 @@ impl ClientError {
     pub(crate) fn may_have_run(&self) -> bool {
         matches!(self.kind, Kind::Disconnected | Kind::Unknown)
     }
-
-    /// Whether the message contains the text, which is a secret.
-    pub(crate) fn mentions(&self, secret: &str) -> bool {
-        !secret.is_empty() && self.message.contains(secret)
-    }
 }
 
 impl fmt::Display for ClientError {
@@ -127,18 +126,10 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-impl From<ClientError> for StoreError {
-    fn from(error: ClientError) -> Self {
-        let kind = match error.kind {
-            Kind::Refused => StoreError::Refused,
-            Kind::Moved(_) | Kind::Ask(_) | Kind::TryAgain | Kind::NoScript | Kind::NotExecuted => {
-                StoreError::NotExecuted
-            }
-            Kind::Disconnected => StoreError::Disconnected,
-            Kind::Unknown => StoreError::Unknown,
-        };
-        kind(error.into())
-    }
+/// Whether the error contains the password: some servers quote the command that they reject.
+pub(crate) fn quotes_password(error: &RedisError, settings: &ConnectionInfo) -> bool {
+    let password = settings.redis_settings().password().filter(|password| !password.is_empty());
+    password.is_some_and(|password| error.to_string().contains(password))
 }
 
 /// Whether connecting fails for a reason that stays.

@@ -1,9 +1,9 @@
 //! What a server has to be before it is used.
 
-use redis::Value;
+use redis::{ConnectionInfo, Value};
 
 use super::connection::Connection;
-use super::error::{ClientError, Kind};
+use super::error::ClientError;
 use super::replication::WrittenTogether;
 
 /// The role that a server plays.
@@ -60,16 +60,17 @@ pub(crate) async fn verify(
 
 /// Checks that the server that the sentinels name is a master. Without permission for `INFO`, the first
 /// write shows it.
-pub(super) async fn require_master(connection: &Connection) -> Result<(), ClientError> {
+pub(super) async fn require_master(
+    connection: &Connection,
+    settings: &ConnectionInfo,
+) -> Result<(), ClientError> {
     let request = redis::cmd("INFO").arg("replication").take();
-    match connection.call(&request).await {
+    match connection.call_stale(&request).await {
         Ok(info) if field(&info, "role").is_some_and(|role| role != "master") => {
             let address = connection.address();
             Err(ClientError::not_executed(format!("{address} is not a master yet")))
         }
-        Err(error) if matches!(error.kind, Kind::Disconnected | Kind::Unknown) => {
-            Err(ClientError::not_executed(error.to_string()))
-        }
+        Err(error) if error.code().is_none() => Err(ClientError::connecting(&error, settings)),
         _ => Ok(()),
     }
 }

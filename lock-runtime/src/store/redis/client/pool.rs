@@ -50,7 +50,7 @@ impl Pool {
 struct Slot {
     connector: Arc<Connector>,
     current: Mutex<Option<Connection>>,
-    connecting: SingleFlight<Result<Connection, ClientError>>,
+    connecting: SingleFlight<ClientError>,
     runtime_ended: Arc<AtomicBool>,
     runtime_watch: AbortHandle,
 }
@@ -91,7 +91,7 @@ impl Slot {
             }
             connected
         };
-        self.connecting.run(|| self.healthy().map(Ok), connect).await
+        self.connecting.run(|| self.healthy(), connect).await
     }
 
     fn healthy(&self) -> Option<Connection> {

@@ -1,6 +1,6 @@
 //! Push messages: the channel of each connection, and what arrives there.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use redis::{PushInfo, PushKind, Value};
 
@@ -22,25 +22,47 @@ pub(super) fn message(push: &PushInfo) -> Option<(&[u8], &[u8])> {
 
 impl Connection {
     /// Subscribes to the channel of this connection the first time, and returns its name; empty if push
-    /// messages cannot arrive. The reason is logged once for all connections that share `warned`.
-    pub(crate) async fn inbox(&self, warned: &AtomicBool) -> Result<&str, ClientError> {
+    /// messages cannot arrive.
+    pub(crate) async fn inbox(&self) -> Result<&str, ClientError> {
         let state = self.state();
         let subscribe = async || match self.subscribe(&state.inbox).await {
             Ok(()) => Ok(None),
             Err(error) if error.code().is_some() => Ok(Some(error.to_string())),
             Err(error) => Err(ClientError::sending(&error)),
         };
-        let Some(why) = state.no_push.get_or_try_init(subscribe).await? else {
-            return Ok(&state.inbox);
-        };
-        if !warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!("waiters poll every 100 ms, because push messages do not arrive: {why}");
+        match state.no_push.get_or_try_init(subscribe).await? {
+            None => Ok(&state.inbox),
+            Some(why) => {
+                self.warn_no_push(why);
+                Ok("")
+            }
         }
-        Ok("")
     }
 
-    /// Whether push messages can arrive, as far as is known.
-    pub(crate) fn supports_push(&self) -> bool {
-        !matches!(self.state().no_push.get(), Some(Some(_)))
+    /// Subscribes to a channel, unless push messages cannot arrive.
+    pub(crate) async fn subscribe_if_possible(&self, channel: &str) {
+        let no_push = &self.state().no_push;
+        if let Some(Some(why)) = no_push.get() {
+            self.warn_no_push(why);
+        } else if let Err(error) = self.subscribe(channel).await
+            && error.code().is_some()
+        {
+            let _ = no_push.set(Some(error.to_string()));
+        }
+    }
+
+    /// Unsubscribes from a channel, if push messages can arrive. An error does not matter: messages that
+    /// still arrive are ignored.
+    pub(crate) async fn unsubscribe_if_possible(&self, channel: &str) {
+        if !matches!(self.state().no_push.get(), Some(Some(_))) {
+            let _ = self.call(&redis::cmd("UNSUBSCRIBE").arg(channel).take()).await;
+        }
+    }
+
+    /// Logs once for all connections of a manager why push messages do not arrive.
+    fn warn_no_push(&self, why: &str) {
+        if !self.state().warned_no_push.swap(true, Ordering::Relaxed) {
+            tracing::warn!("waiters poll, because push messages do not arrive: {why}");
+        }
     }
 }

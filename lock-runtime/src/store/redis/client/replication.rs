@@ -1,16 +1,15 @@
-//! Writes that replicas acknowledge: commands with `WAIT` behind them.
+//! [`Replication`]: how many replicas acknowledge a write, and what their acknowledgement means.
 
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Value};
 
-use super::connection::{Connection, Reply};
-use super::error::ClientError;
+use super::error::{ClientError, Reply};
 
 /// How many replicas acknowledge a write, and how long the server waits for them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replication {
-    replicas: u32,
+    pub(super) replicas: u32,
     limit: Duration,
 }
 
@@ -34,9 +33,9 @@ pub(crate) struct WrittenTogether {
 /// The reply to `WAIT`.
 #[derive(Debug, Clone)]
 pub(crate) struct Acknowledgement {
-    wanted: u32,
+    pub(super) wanted: u32,
     /// `None` if no replica has to acknowledge.
-    reply: Option<Reply>,
+    pub(super) reply: Option<Reply>,
 }
 
 impl Replication {
@@ -51,7 +50,8 @@ impl Replication {
         self.replicas == 0
     }
 
-    fn command(self) -> Cmd {
+    /// The command that waits for the acknowledgements.
+    pub(super) fn command(self) -> Cmd {
         redis::cmd("WAIT").arg(self.replicas).arg(self.limit.as_millis().to_string()).take()
     }
 }
@@ -96,39 +96,4 @@ impl WrittenTogether {
         };
         replies.into_iter().map(written).collect()
     }
-}
-
-impl Connection {
-    /// Sends commands together, with `WAIT` behind them if replicas have to acknowledge.
-    pub(crate) async fn write_together(
-        &self,
-        mut commands: Pipeline,
-    ) -> Result<WrittenTogether, ClientError> {
-        let replication @ Replication { replicas: wanted, .. } = self.replication();
-        let waits = !replication.is_asynchronous();
-        if waits {
-            commands.add_command(replication.command());
-        }
-        let mut replies = self.send(&commands).await?;
-        let reply = waits.then(|| last(&mut replies));
-        Ok(WrittenTogether { replies, acknowledgement: Acknowledgement { wanted, reply } })
-    }
-
-    /// Sends one command, with `WAIT` behind it if replicas have to acknowledge.
-    pub(crate) async fn write(&self, command: Cmd) -> WriteReply {
-        if self.replication().is_asynchronous() {
-            let reply = self.call(&command).await?;
-            let acknowledgement = Acknowledgement { wanted: 0, reply: None };
-            return Ok(Written { reply, acknowledgement });
-        }
-        let mut commands = self.pipeline();
-        commands.add_command(command);
-        let WrittenTogether { mut replies, acknowledgement } =
-            self.write_together(commands).await?;
-        Ok(Written { reply: last(&mut replies)?, acknowledgement })
-    }
-}
-
-fn last(replies: &mut Vec<Reply>) -> Reply {
-    replies.pop().unwrap_or_else(|| Err(ClientError::unexpected(&Value::Nil)))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline};
 
-use super::connection::{Connection, Reply};
-use super::error::{ClientError, Kind};
+use super::connection::Connection;
+use super::error::{ClientError, Kind, Reply};
 use super::replication::WriteReply;
 
 /// A script, which is given the names of all keys that it uses.

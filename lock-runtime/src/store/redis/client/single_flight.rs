@@ -5,42 +5,44 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::Mutex;
 
-/// Makes one attempt at a time. Callers that wait for their turn share the outcome of an attempt that
-/// began after they came: they do not wait for one timeout after the other.
+/// Makes one attempt at a time. Callers that wait for their turn share the failure of an attempt that
+/// ended in the meantime: they do not wait for one timeout after the other.
 #[derive(Debug)]
-pub(crate) struct SingleFlight<T> {
-    /// How many attempts have begun.
-    begun: AtomicU32,
-    /// The number and the outcome of the last attempt. Locked while an attempt is in progress.
-    last: Mutex<Option<(u32, T)>>,
+pub(crate) struct SingleFlight<E> {
+    /// How many attempts have failed.
+    failures: AtomicU32,
+    /// The last failure. Locked while an attempt is in progress.
+    last: Mutex<Option<E>>,
 }
 
-impl<T> Default for SingleFlight<T> {
+impl<E> Default for SingleFlight<E> {
     fn default() -> Self {
-        Self { begun: AtomicU32::new(0), last: Mutex::default() }
+        Self { failures: AtomicU32::new(0), last: Mutex::default() }
     }
 }
 
-impl<T: Clone> SingleFlight<T> {
+impl<E: Clone> SingleFlight<E> {
     /// Returns what `current` finds once it is this caller's turn, or else the outcome of an attempt.
-    pub(crate) async fn run<F: Future<Output = T>>(
+    pub(crate) async fn run<T, F: Future<Output = Result<T, E>>>(
         &self,
         current: impl Fn() -> Option<T>,
         attempt: impl FnOnce() -> F,
-    ) -> T {
-        let begun = self.begun.load(Ordering::Relaxed);
+    ) -> Result<T, E> {
+        let failures = self.failures.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
         if let Some(current) = current() {
-            return current;
+            return Ok(current);
         }
-        if let Some((number, outcome)) = &*last
-            && *number > begun
+        if let Some(error) = &*last
+            && self.failures.load(Ordering::Relaxed) != failures
         {
-            return outcome.clone();
+            return Err(error.clone());
         }
-        let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let outcome = attempt().await;
-        *last = Some((number, outcome.clone()));
+        if let Err(error) = &outcome {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            *last = Some(error.clone());
+        }
         outcome
     }
 }

@@ -75,9 +75,9 @@ impl Pending {
         });
         let next = async {
             tokio::select! {
-                biased;
-                message = message => message,
+                biased; // a message of a stale master proves nothing
                 () = connection.lost() => Message::Lost,
+                message = message => message,
             }
         };
         timeout_at(until.into(), next).await.ok()

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::fence::Fence;
+use crate::store::redis::reply::Queued;
 use crate::sync::Jitter;
 
 /// A grant whose request is older than this part of the ttl is confirmed by another poll before the
@@ -13,17 +14,6 @@ use crate::sync::Jitter;
 const FRESH: u32 = 10;
 /// How early the lock may be announced as free, because times are rounded to milliseconds.
 const ROUNDING: Duration = Duration::from_millis(1);
-
-/// The reply to a request that did not get the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queued {
-    /// The pause before the next poll.
-    pub pause: Duration,
-    /// When the lock is free at the latest, unless its holder renews it.
-    pub free_in: Option<Duration>,
-    /// A fence that no earlier grant exceeds, and every later grant does.
-    pub last_fence: Fence,
-}
 
 /// An event for a waiter between its polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

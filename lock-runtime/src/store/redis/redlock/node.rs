@@ -99,9 +99,18 @@ impl Node {
         Self { name, pool, identities, fences, last }
     }
 
-    /// A connection on which push messages arrive, if there is one.
-    pub(super) async fn push_connection(&self) -> Option<Connection> {
-        self.pool.connection().await.ok().filter(Connection::supports_push)
+    /// Subscribes to a channel, if push messages can arrive.
+    pub(super) async fn subscribe(&self, channel: &str) {
+        if let Ok(connection) = self.pool.connection().await {
+            connection.subscribe_if_possible(channel).await;
+        }
+    }
+
+    /// Unsubscribes from a channel.
+    pub(super) async fn unsubscribe(&self, channel: &str) {
+        if let Ok(connection) = self.pool.connection().await {
+            connection.unsubscribe_if_possible(channel).await;
+        }
     }
 
     /// Checks the server, and identifies it.

@@ -94,27 +94,30 @@ impl Subscription {
     async fn keep(self, nodes: Nodes) {
         loop {
             while self.is_used() {
-                self.send(&nodes, "SUBSCRIBE").await;
+                self.subscribe(&nodes).await;
                 sleep(RENEW_INTERVAL).await;
             }
-            self.send(&nodes, "UNSUBSCRIBE").await;
+            self.unsubscribe(&nodes).await;
             if self.end_unless_used() {
                 return;
             }
         }
     }
 
-    async fn send(&self, nodes: &Nodes, command: &str) {
-        let command = redis::cmd(command).arg(&self.name).take();
-        let all = FanOut::new(nodes.iter().map(|(_, node)| {
-            let command = command.clone();
-            async move {
-                if let Some(connection) = node.push_connection().await {
-                    let _ = connection.call(&command).await;
-                }
-            }
-        }));
-        let _ = timeout(RENEW_INTERVAL, all.join()).await;
+    async fn subscribe(&self, nodes: &Nodes) {
+        let all = nodes.iter().map(|(_, node)| {
+            let name = self.name.clone();
+            async move { node.subscribe(&name).await }
+        });
+        let _ = timeout(RENEW_INTERVAL, FanOut::new(all).join()).await;
+    }
+
+    async fn unsubscribe(&self, nodes: &Nodes) {
+        let all = nodes.iter().map(|(_, node)| {
+            let name = self.name.clone();
+            async move { node.unsubscribe(&name).await }
+        });
+        let _ = timeout(RENEW_INTERVAL, FanOut::new(all).join()).await;
     }
 
     fn is_used(&self) -> bool {

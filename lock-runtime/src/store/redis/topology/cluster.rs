@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,9 +26,11 @@ pub(crate) struct Cluster {
     seeds: Vec<ConnectionInfo>,
     config: Arc<Config>,
     map: Mutex<SlotMap>,
-    /// Whether the slot map may be out of date.
-    stale: AtomicBool,
-    refreshing: SingleFlight<Result<(), ClientError>>,
+    /// How many reasons there were to refresh the slot map, and how many the last refresh has covered.
+    /// A refresh that is cancelled covers none.
+    stale: AtomicU64,
+    refreshed: AtomicU64,
+    refreshing: SingleFlight<ClientError>,
     /// Grows whenever a node may have received a slot.
     version: AtomicU64,
 }
@@ -82,13 +84,13 @@ impl SlotMap {
 
 impl Cluster {
     pub(super) fn new(seeds: Vec<ConnectionInfo>, config: Arc<Config>) -> Self {
-        let (map, refreshing, version) = Default::default();
-        Self { seeds, config, map, stale: AtomicBool::new(true), refreshing, version }
+        let (map, refreshed, refreshing, version) = Default::default();
+        Self { seeds, config, map, stale: AtomicU64::new(1), refreshed, refreshing, version }
     }
 
     /// Returns a connection to the node that owns the slot of `key`.
     pub(super) async fn connection(&self, key: &str) -> Result<Connection, ClientError> {
-        let refreshed = self.refresh_if_stale().await;
+        self.refresh_if_stale().await?;
         let slot = Slot::of(key);
         let owner = lock(&self.map).owner(slot).cloned();
         let connection = match owner {
@@ -96,10 +98,10 @@ impl Cluster {
                 let connection = self.node(&owner).connection().await;
                 connection.map_err(|error| error.at(&owner))
             }
-            None => Err(refreshed.err().unwrap_or_else(|| {
-                let slot = slot.number();
-                ClientError::not_executed(format!("no node of the cluster owns slot {slot}"))
-            })),
+            None => Err(ClientError::not_executed(format!(
+                "no node of the cluster owns slot {}",
+                slot.number()
+            ))),
         };
         if connection.is_err() {
             self.mark_stale();
@@ -188,19 +190,22 @@ impl Cluster {
     }
 
     fn mark_stale(&self) {
-        self.stale.store(true, Ordering::Relaxed);
+        self.stale.fetch_add(1, Ordering::Relaxed);
     }
 
     async fn refresh_if_stale(&self) -> Result<(), ClientError> {
-        let fresh = || (!self.stale.load(Ordering::Relaxed)).then_some(Ok(()));
+        let fresh = || {
+            let stale = self.stale.load(Ordering::Relaxed);
+            (self.refreshed.load(Ordering::Relaxed) == stale).then_some(())
+        };
         if fresh().is_some() {
             return Ok(());
         }
         let refresh = async || {
-            self.stale.store(false, Ordering::Relaxed);
-            let refreshed = self.refresh().await;
-            self.stale.fetch_or(refreshed.is_err(), Ordering::Relaxed);
-            refreshed
+            let reasons = self.stale.load(Ordering::Relaxed);
+            self.refresh().await?;
+            self.refreshed.store(reasons, Ordering::Relaxed);
+            Ok(())
         };
         self.refreshing.run(fresh, refresh).await
     }

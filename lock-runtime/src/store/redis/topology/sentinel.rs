@@ -86,6 +86,12 @@ impl Sentinel {
         if let Some(found) = replies.into_iter().flatten().max_by_key(|master| master.epoch) {
             return Ok((found, count));
         }
+        let has_password = |error: &RedisError| {
+            sentinels.iter().any(|sentinel| error::quotes_password(error, sentinel))
+        };
+        if errors.iter().any(has_password) {
+            return Err(ClientError::refused("the sentinels do not accept the login"));
+        }
         let refusal = errors.iter().find(|error| error::is_refusal(error));
         let error = refusal.or(errors.first());
         let error = error.map_or_else(String::new, |error| format!(": {error}"));
