@@ -186,3 +186,32 @@ fn explained(error: &RedisError) -> String {
     };
     format!("{error}; {advice}")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use redis::IntoConnectionInfo as _;
+
+    use super::*;
+
+    fn connecting(error: impl Into<RedisError>, url: &str) -> ClientError {
+        ClientError::connecting(&error.into(), &url.into_connection_info().unwrap())
+    }
+
+    #[test]
+    fn hides_a_password_that_the_server_quotes() {
+        let quoted = (ErrorKind::Io, "rejected", "HELLO 3 AUTH default hunter2".to_owned());
+        let error = connecting(quoted, "redis://:hunter2@a");
+        assert_eq!(error.kind, Kind::Refused);
+        assert_eq!(error.to_string(), "the server does not accept the login");
+    }
+
+    #[test]
+    fn does_not_take_advice_for_a_quoted_password() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = connecting(refused, "redis://:server@a");
+        assert_eq!(error.kind, Kind::NotExecuted);
+        assert!(error.to_string().ends_with("is a server running there?"), "{error}");
+    }
+}

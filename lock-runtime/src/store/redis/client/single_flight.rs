@@ -46,3 +46,36 @@ impl<E: Clone> SingleFlight<E> {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// Three callers at once, whose attempts end with `outcome`. Returns how many attempts were made.
+    async fn attempts(outcome: Result<(), &'static str>) -> u32 {
+        let (flight, attempts) = (SingleFlight::default(), Cell::new(0));
+        let call = || {
+            flight.run(
+                || None,
+                async || {
+                    attempts.set(attempts.get() + 1);
+                    yield_now().await;
+                    outcome
+                },
+            )
+        };
+        let outcomes = tokio::join!(call(), call(), call());
+        assert_eq!(outcomes, (outcome, outcome, outcome));
+        attempts.get()
+    }
+
+    #[tokio::test]
+    async fn shares_failures_only() {
+        assert_eq!(attempts(Err("down")).await, 1);
+        assert_eq!(attempts(Ok(())).await, 3);
+    }
+}
