@@ -49,6 +49,10 @@ impl RedisOptions {
     }
 
     /// Adds the certificates to the settings of a server.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "there are none")
+    )]
     fn secure(&self, info: ConnectionInfo) -> Result<ConnectionInfo, LockError> {
         #[cfg(feature = "tls")]
         let info = self.certificates.apply(info).map_err(LockError::not_configured)?;
