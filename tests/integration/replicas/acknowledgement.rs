@@ -1,9 +1,9 @@
 //! Grants and renewals that replicas must acknowledge.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use harness::{Cluster, Sentinels, Server, redlock_url, run};
+use harness::{Cluster, Mode, Proxy, Sentinels, Server, eventually, redlock_url, run};
 use lock_runtime::{LockError, LockManager, LossCause};
 use redis::AsyncTypedCommands as _;
 
@@ -19,6 +19,18 @@ async fn start(count: usize) -> (Server, Vec<Server>) {
     let replicas = join_all((0..count).map(|_| settings().config(&of_master).start())).await;
     master.wait_for_replicas(count).await;
     (master, replicas)
+}
+
+/// A master, a replica with this delay in each direction, and the network between them.
+async fn start_distant(delay: Duration) -> (Server, Proxy, Server) {
+    let settings = || Server::builder().config("repl-ping-replica-period 1");
+    let master = settings().start().await;
+    let distant = Proxy::start(master.addr());
+    let of_master = format!("replicaof 127.0.0.1 {}", distant.addr().port());
+    let replica = settings().config(&of_master).start().await;
+    master.wait_for_replicas(1).await;
+    distant.both_ways(Mode::Delay(delay));
+    (master, distant, replica)
 }
 
 #[tokio::test]
@@ -41,6 +53,41 @@ async fn f75_waits_on_the_connection_of_each_grant_and_renewal() {
         }
     }
     assert!(outer.iter().filter(|entry| entry.is("WAIT")).count() >= 2);
+}
+
+#[tokio::test]
+async fn f75_shares_one_wait_among_grants() {
+    const TASKS: usize = 64;
+    let (master, distant, _replica) = start_distant(ms(20)).await;
+    let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
+    let log = master.log();
+    let guards = join_all(
+        (0..TASKS).map(async |n| locks.lock(format!("k{n}")).ttl(SOON).wait(SOON).await.unwrap()),
+    )
+    .await;
+    log.settle().await;
+    let waits = log.count(|entry| entry.is("WAIT"));
+    assert!(waits < TASKS / 4, "{waits}");
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    drop(distant);
+}
+
+#[tokio::test]
+async fn f75_sends_no_wait_with_polls() {
+    let (master, _replicas) = start(1).await;
+    let locks = LockManager::builder().replicas(1).connect(master.url()).await.unwrap();
+    let mut redis = master.connection().await;
+    let guard = locks.lock("k").ttl(SOON * 6).await.unwrap();
+    let waiting = tokio::spawn(locks.lock("k").ttl(ms(600)).wait(SOON * 4).into_future());
+    wait_for_waiters(&mut redis, "k", 1).await;
+    let log = master.log();
+    eventually("the waiter polls", SOON, async || log.count(|entry| is_acquire(entry, "k")) >= 5)
+        .await;
+    assert_eq!(log.count(|entry| entry.is("WAIT")), 0);
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// The master has granted the lock, which must not stay there.

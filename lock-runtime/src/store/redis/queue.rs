@@ -90,11 +90,12 @@ impl QueueStore {
         let jitter = Jitter::new(token.seed());
         let mut waiter =
             Waiter::new(*ttl, *wait_until, self.trusts_messages, Instant::now(), jitter);
+        let mut expects_grant = true;
         loop {
             let connection = self.router.connection(key.as_str()).await?;
             let pause = waiter.may_queue(Instant::now()).then(|| waiter.pause());
             let sent = Instant::now();
-            let request = |connection| self.request(connection, claim, pause);
+            let request = |connection| self.request(connection, claim, pause, expects_grant);
             let (reply, connection) = self.router.send(key.as_str(), connection, request).await?;
             let queued = match reply {
                 Acquisition::Granted(fence, _) => return Ok(Acquired::Granted { sent, fence }),
@@ -106,37 +107,46 @@ impl QueueStore {
             };
             claim.note_answer();
             waiter.queued(sent, queued, Instant::now());
-            if let Some((sent, fence)) = self.hand_over(claim, &mut waiter, &connection).await {
-                return Ok(Acquired::Granted { sent, fence });
-            }
+            expects_grant = match self.hand_over(claim, &mut waiter, &connection).await {
+                HandOver::Proved { sent, fence } => return Ok(Acquired::Granted { sent, fence }),
+                HandOver::Announced => true,
+                HandOver::None => false,
+            };
         }
     }
 
-    /// Waits for the hand-over until the next poll is due. Returns the grant, if a message proves one.
+    /// Waits for the hand-over until the next poll is due.
     async fn hand_over(
         &self,
         claim: &Claim,
         waiter: &mut Waiter,
         connection: &Connection,
-    ) -> Option<(Instant, Fence)> {
-        loop {
-            let message = self.pending.message(claim.token, connection, waiter.poll_at()).await?;
-            if let Some(grant) = waiter.receive(message, Instant::now()) {
+    ) -> HandOver {
+        let mut hand_over = HandOver::None;
+        while let Some(message) =
+            self.pending.message(claim.token, connection, waiter.poll_at()).await
+        {
+            if let Some((sent, fence)) = waiter.receive(message, Instant::now()) {
                 self.pending.end(claim.token);
-                return Some(grant);
+                return HandOver::Proved { sent, fence };
             }
-            if message == Message::Lost {
-                return None;
+            match message {
+                Message::Held(_) => hand_over = HandOver::Announced,
+                Message::Free(_) => {}
+                Message::Lost => return HandOver::None,
             }
         }
+        hand_over
     }
 
-    /// Sends one request for the lock. A request with a pause may join the queue.
+    /// Sends one request for the lock. A request with a pause may join the queue. If a grant is expected,
+    /// and no other grant awaits its acknowledgement, `WAIT` is sent together with the request.
     async fn request(
         &self,
         connection: Connection,
         claim: &Claim,
         pause: Option<Duration>,
+        expects_grant: bool,
     ) -> Result<(Acquisition, Connection), ClientError> {
         let (pause, inbox) = match pause {
             Some(pause) => (millis(pause), connection.inbox().await?),
@@ -151,14 +161,7 @@ impl QueueStore {
             args: &[claim.token.as_bytes(), ttl, pause, inbox, seen, epoch],
         };
         self.pending.sent(claim.token, &connection);
-        let written = ACQUIRE.write(&connection, call).await;
-        let reply = written.and_then(|written| {
-            let reply = Acquisition::read(&written.reply)?;
-            if matches!(reply, Acquisition::Granted(..)) {
-                written.acknowledgement.check()?;
-            }
-            Ok(reply)
-        });
+        let reply = self.call_acquire(&connection, call, expects_grant).await;
         match &reply {
             Ok(Acquisition::Granted(fence, epoch)) => {
                 lock(&self.fences(&connection)).note(*fence, *epoch);
@@ -174,6 +177,30 @@ impl QueueStore {
             _ => drop(self.pending.end(claim.token)),
         }
         Ok((reply?, connection))
+    }
+
+    /// Calls the acquire script. A grant counts once it is acknowledged.
+    async fn call_acquire(
+        &self,
+        connection: &Connection,
+        call: Call<'_>,
+        expects_grant: bool,
+    ) -> Result<Acquisition, ClientError> {
+        let reserved = if expects_grant { connection.reserve_wait() } else { None };
+        let (reply, acknowledgement) = if reserved.is_some() {
+            let written = ACQUIRE.write(connection, call).await?;
+            (Acquisition::read(&written.reply)?, Some(written.acknowledgement))
+        } else {
+            (Acquisition::read(&ACQUIRE.call(connection, call).await?)?, None)
+        };
+        drop(reserved);
+        if matches!(reply, Acquisition::Granted(..)) {
+            match acknowledgement {
+                Some(acknowledgement) => acknowledgement.check()?,
+                None => connection.acknowledged().await.check()?,
+            }
+        }
+        Ok(reply)
     }
 
     /// Renews leases of one server with one request, and single leases again where a cluster redirects
@@ -231,6 +258,16 @@ impl QueueStore {
     fn fence_terms(&self, connection: &Connection) -> [String; 2] {
         lock(&self.fences(connection)).terms(self.router.version())
     }
+}
+
+/// What a waiter has learned between two polls.
+enum HandOver {
+    /// Nothing.
+    None,
+    /// The lock was handed over, as the next poll has to confirm.
+    Announced,
+    /// The lock was handed over.
+    Proved { sent: Instant, fence: Fence },
 }
 
 /// Delivers push messages to the pending acquires. All channels of these connections are inboxes.

@@ -11,7 +11,7 @@ use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::sync::{Notify, OnceCell, watch};
 
 use super::error::{self, ClientError, Reply};
-use super::replication::Replication;
+use super::replication::{Replication, Unacknowledged};
 use crate::sync::lock;
 
 /// How many replies in a row may be missing before a connection is replaced. A connection into a black
@@ -42,6 +42,7 @@ pub(super) struct State {
     /// Replies that have been missing since the last one that came.
     missing: AtomicU32,
     pace: Mutex<Duration>,
+    unacknowledged: Mutex<Unacknowledged>,
     /// The scripts that were called on this connection; a list, because there are few.
     called: Mutex<Vec<&'static str>>,
     /// The channel of this connection.
@@ -187,6 +188,10 @@ impl Connection {
         *lock(&self.state.pace) = pace;
     }
 
+    pub(super) fn unacknowledged(&self) -> &Mutex<Unacknowledged> {
+        &self.state.unacknowledged
+    }
+
     /// Records that a reply is late.
     pub(super) fn note_missing_reply(&self) {
         self.state.missing.fetch_add(1, Ordering::Relaxed);
@@ -216,7 +221,7 @@ impl State {
             no_push,
             warned_no_push,
         } = properties;
-        let (broken, disconnected, missing, pace, called) = Default::default();
+        let (broken, disconnected, missing, pace, unacknowledged, called) = Default::default();
         Self {
             id,
             address,
@@ -227,6 +232,7 @@ impl State {
             disconnected,
             missing,
             pace,
+            unacknowledged,
             called,
             inbox: format!("{client_name}:{id}"),
             no_push: OnceCell::new_with(no_push.map(Some)),

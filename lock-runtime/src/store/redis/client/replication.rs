@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, Value};
+use tokio::sync::oneshot;
 
 use super::error::{ClientError, Reply};
 
@@ -38,6 +39,15 @@ pub(crate) struct Acknowledgement {
     pub(super) reply: Option<Reply>,
 }
 
+/// The writes of a connection that have their reply and await an acknowledgement.
+#[derive(Debug, Default)]
+pub(super) struct Unacknowledged {
+    /// The calls that the next `WAIT` covers.
+    pub(super) waiting: Vec<oneshot::Sender<Acknowledgement>>,
+    /// Whether a `WAIT` is pending.
+    pub(super) is_waiting: bool,
+}
+
 impl Replication {
     /// Replication to this many replicas. The server waits half a timeout for them, so that its own
     /// reply comes in time.
@@ -57,6 +67,11 @@ impl Replication {
 }
 
 impl Acknowledgement {
+    /// The acknowledgement of writes that count without one.
+    pub(super) fn not_needed() -> Self {
+        Self { wanted: 0, reply: None }
+    }
+
     /// Fails unless enough replicas have acknowledged. The write itself was executed in any case.
     pub(crate) fn check(&self) -> Result<(), ClientError> {
         let wanted = self.wanted;
