@@ -192,8 +192,8 @@ impl Builder {
     /// replica that acknowledged a lock and then lost its memory can still be promoted.
     ///
     /// It costs a round trip between the server and the slowest of those replicas, for each grant and
-    /// each batch of renewals; a connection serves one grant after the other meanwhile. While fewer
-    /// replicas reply, nothing is granted, and leases run out.
+    /// each batch of renewals; grants that arrive meanwhile share the next one. While fewer replicas
+    /// reply, nothing is granted, and leases run out.
     #[cfg(feature = "redis")]
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.options.redis.replicas = replicas;

@@ -35,7 +35,7 @@ async fn assert_served_in_order(server: &Server, url: String, why: &str) {
     log.settle().await;
     assert_eq!(grants_in_order(&log, "k").len(), 1 + WAITERS);
     assert_eq!(count_keys(&mut redis).await, 0);
-    let warnings = capture.containing("waiters poll every 100 ms");
+    let warnings = capture.containing("waiters poll, because push messages do not arrive");
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert_eq!(warnings[0].level, Level::WARN);
     assert!(warnings[0].message().contains(why), "{warnings:?}");
