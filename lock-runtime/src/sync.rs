@@ -5,7 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is wrong where Tokio's timers and sockets would panic.
+/// The error message where Tokio's timers and sockets would panic.
 pub(crate) const NO_RUNTIME: &str = "this needs a Tokio runtime, and none is running here";
 
 /// Locks a mutex even if another thread panicked while it held it. Every critical section of this
