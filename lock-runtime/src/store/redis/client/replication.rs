@@ -1,4 +1,4 @@
-//! Writes that replicas acknowledge: commands with `WAIT` behind them.
+//! [`Replication`]: writes that replicas acknowledge, which are commands followed by `WAIT`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use redis::{Cmd, Pipeline, Value};
 use super::connection::{Connection, Reply};
 use super::error::ClientError;
 
-/// How many replicas acknowledge a write, and how long the server waits for them.
+/// How many replicas have to acknowledge a write, and how long the server waits for them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replication {
     replicas: u32,
@@ -51,7 +51,7 @@ impl Replication {
         self.replicas == 0
     }
 
-    fn command(self) -> Cmd {
+    fn wait_command(self) -> Cmd {
         redis::cmd("WAIT").arg(self.replicas).arg(self.limit.as_millis().to_string()).take()
     }
 }
@@ -88,7 +88,7 @@ impl Acknowledgement {
 }
 
 impl WrittenTogether {
-    /// The reply to each command, with the acknowledgement of all of them.
+    /// Returns the reply to each command, with the acknowledgement of all of them.
     pub(crate) fn separate(self) -> Vec<WriteReply> {
         let Self { replies, acknowledgement } = self;
         let written = |reply: Reply| {
@@ -99,7 +99,7 @@ impl WrittenTogether {
 }
 
 impl Connection {
-    /// Sends commands together, with `WAIT` behind them if replicas have to acknowledge.
+    /// Sends commands together, followed by `WAIT` if replicas have to acknowledge.
     pub(crate) async fn write_together(
         &self,
         mut commands: Pipeline,
@@ -107,14 +107,14 @@ impl Connection {
         let replication @ Replication { replicas: wanted, .. } = self.replication();
         let waits = !replication.is_asynchronous();
         if waits {
-            commands.add_command(replication.command());
+            commands.add_command(replication.wait_command());
         }
         let mut replies = self.send(&commands).await?;
         let reply = waits.then(|| last(&mut replies));
         Ok(WrittenTogether { replies, acknowledgement: Acknowledgement { wanted, reply } })
     }
 
-    /// Sends one command, with `WAIT` behind it if replicas have to acknowledge.
+    /// Sends one command, followed by `WAIT` if replicas have to acknowledge.
     pub(crate) async fn write(&self, command: Cmd) -> WriteReply {
         if self.replication().is_asynchronous() {
             let reply = self.call(&command).await?;

@@ -1,17 +1,17 @@
-//! [`SingleFlight`]: one attempt for many callers.
+//! [`SingleFlight`]: one run of an operation for many callers.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::Mutex;
 
-/// Makes one attempt at a time. Callers that wait for their turn share the outcome of an attempt that
-/// began after they came: they do not wait for one timeout after the other.
+/// Runs an operation once at a time. Callers that wait for their turn share the outcome of a run that
+/// began after their call, so they do not wait for one timeout after the other.
 #[derive(Debug)]
 pub(crate) struct SingleFlight<T> {
-    /// How many attempts have begun.
+    /// How many runs have begun.
     begun: AtomicU32,
-    /// The number and the outcome of the last attempt. Locked while an attempt is in progress.
+    /// The number and the outcome of the last run. Locked during a run.
     last: Mutex<Option<(u32, T)>>,
 }
 
@@ -22,11 +22,11 @@ impl<T> Default for SingleFlight<T> {
 }
 
 impl<T: Clone> SingleFlight<T> {
-    /// Returns what `current` finds once it is this caller's turn, or else the outcome of an attempt.
+    /// Returns what `current` finds once it is this caller's turn, or else the outcome of a run.
     pub(crate) async fn run<F: Future<Output = T>>(
         &self,
         current: impl Fn() -> Option<T>,
-        attempt: impl FnOnce() -> F,
+        operation: impl FnOnce() -> F,
     ) -> T {
         let begun = self.begun.load(Ordering::Relaxed);
         let mut last = self.last.lock().await;
@@ -39,7 +39,7 @@ impl<T: Clone> SingleFlight<T> {
             return outcome.clone();
         }
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        let outcome = attempt().await;
+        let outcome = operation().await;
         *last = Some((number, outcome.clone()));
         outcome
     }
