@@ -16,8 +16,8 @@ use super::error::{self, ClientError};
 use super::replication::{Replication, WrittenTogether};
 use crate::sync::lock;
 
-/// How many replies in a row may be missing before a connection is replaced. A connection into a black
-/// hole shows no other sign, for hours.
+/// How many replies in a row may be missing before a connection is replaced. A black-holed connection
+/// shows no other sign, for hours.
 const MAX_MISSING: u32 = 2;
 
 /// The reply to one command.
@@ -44,11 +44,11 @@ pub(super) struct State {
     replication: Replication,
     broken: AtomicBool,
     disconnected: Notify,
-    /// Replies that have been missing since the last one that came.
+    /// How many replies have been missing since the last one.
     missing: AtomicU32,
     /// How long the last batch of renewals took; at first, the last command of the handshake.
     pace: Mutex<Duration>,
-    /// The scripts that were called on this connection; a list, because there are few.
+    /// The scripts that were called on this connection; a `Vec`, because there are few.
     called: Mutex<Vec<&'static str>>,
     /// The channel of this connection.
     pub(super) inbox: String,
@@ -56,7 +56,7 @@ pub(super) struct State {
     pub(super) no_push: OnceCell<Option<String>>,
 }
 
-/// What a new connection is made of.
+/// The properties of a new connection.
 #[derive(Debug)]
 pub(super) struct Properties {
     pub(super) address: String,
@@ -78,7 +78,7 @@ impl Connection {
         Self { asking: true, ..self }
     }
 
-    /// A new pipeline for [`send`](Self::send).
+    /// Starts a pipeline for [`send`](Self::send).
     pub(super) fn pipeline(&self) -> Pipeline {
         let mut commands = Pipeline::new();
         if self.asking {
@@ -97,7 +97,7 @@ impl Connection {
         }
         let reply = self.multiplexed.clone().send_packed_command(command).await;
         let reply = reply.and_then(Value::extract_error);
-        self.state.note_reply(&reply);
+        self.state.record_reply(&reply);
         self.state.check_epoch()?;
         reply.map_err(|error| ClientError::sending(&error))
     }
@@ -106,12 +106,12 @@ impl Connection {
     pub(crate) async fn send(&self, commands: &Pipeline) -> Result<Vec<Reply>, ClientError> {
         let replies =
             self.multiplexed.clone().send_packed_commands(commands, 0, commands.len()).await;
-        self.state.note_reply(&replies);
+        self.state.record_reply(&replies);
         self.state.check_epoch()?;
         let replies = replies.map_err(|error| ClientError::sending(&error))?;
         let replies = replies.into_iter().map(|reply| {
             let reply = reply.extract_error();
-            self.state.note_reply(&reply);
+            self.state.record_reply(&reply);
             reply.map_err(|error| ClientError::sending(&error))
         });
         Ok(replies.collect())
@@ -141,16 +141,16 @@ impl Connection {
     /// Subscribes to a channel.
     pub(super) async fn subscribe(&self, channel: &str) -> Result<(), RedisError> {
         let subscribed = self.multiplexed.clone().subscribe(channel).await;
-        self.state.note_reply(&subscribed);
+        self.state.record_reply(&subscribed);
         subscribed
     }
 
-    /// Waits until the connection is broken or stale: push messages no longer arrive then.
+    /// Waits until the connection is unusable, and push messages no longer arrive.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(crate) async fn lost(&self) {
+    pub(crate) async fn unusable(&self) {
         let State { epoch, disconnected, broken, .. } = &*self.state;
         let mut newest_epoch = self.state.newest_epoch.clone();
         let stale = async {
@@ -167,15 +167,15 @@ impl Connection {
         }
     }
 
-    /// Whether the connection has ended or is stale: what is sent on it now is not executed, or does not
-    /// count.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.state.broken.load(Ordering::Acquire) || self.state.is_stale()
+    /// Whether commands that are sent now may be executed and count: the connection is neither broken nor
+    /// stale.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.state.broken.load(Ordering::Acquire) && !self.state.is_stale()
     }
 
-    /// Whether the connection is neither broken nor suspect.
+    /// Whether the connection is usable and not suspect.
     pub(crate) fn is_healthy(&self) -> bool {
-        !self.is_broken() && self.state.missing.load(Ordering::Relaxed) < MAX_MISSING
+        self.is_usable() && self.state.missing.load(Ordering::Relaxed) < MAX_MISSING
     }
 
     /// The address of the server, as other nodes use it.
@@ -234,18 +234,19 @@ impl State {
         }
     }
 
-    /// Records that the connection has ended.
+    /// Records that the connection is broken.
     pub(super) fn disconnect(&self) {
         self.broken.store(true, Ordering::Release);
         self.disconnected.notify_waiters();
     }
 
+    /// Whether the server was demoted after the connection was made.
     fn is_stale(&self) -> bool {
         self.epoch < *self.newest_epoch.borrow()
     }
 
     /// Records what a reply, or its absence, says about the connection.
-    fn note_reply<T>(&self, reply: &Result<T, RedisError>) {
+    fn record_reply<T>(&self, reply: &Result<T, RedisError>) {
         match reply {
             Err(error) if error.is_timeout() => drop(self.missing.fetch_add(1, Ordering::Relaxed)),
             Err(error) if error::breaks_connection(error) => {
@@ -255,7 +256,7 @@ impl State {
         }
     }
 
-    /// Fails if the server is no longer the master: its reply does not count, whatever it says.
+    /// Fails if the server is no longer the master, because its replies no longer count.
     fn check_epoch(&self) -> Result<(), ClientError> {
         if self.is_stale() {
             let Self { address, .. } = self;
@@ -278,7 +279,7 @@ impl<T> Default for PerConnection<T> {
 }
 
 impl<T> PerConnection<T> {
-    /// The value of a connection, which `new` makes the first time.
+    /// Returns the value of a connection, which `new` creates the first time.
     pub(crate) fn of(&self, connection: &Connection, new: impl FnOnce() -> T) -> Arc<T> {
         let mut values = lock(&self.0);
         if let Some((_, value)) = values.get(&connection.state.id) {
