@@ -212,8 +212,8 @@ impl LeaseState {
             }
             Event::NotOurs => self.lose(LossCause::Taken),
             Event::RenewalFailed => {
-                let pause = validity(self.terms.ttl) / 50;
-                self.renew_at = self.renew_at.min(now + pause + self.jitter.up_to(pause));
+                let delay = validity(self.terms.ttl) / 50;
+                self.renew_at = self.renew_at.min(now + delay + self.jitter.up_to(delay));
                 Action::Nothing
             }
             Event::Release => {

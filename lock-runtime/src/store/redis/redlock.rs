@@ -76,7 +76,7 @@ impl Redlock {
         Ok(Self { name, nodes, pending: Arc::default(), channels })
     }
 
-    /// Checks that a majority of the servers replies, and that no two names lead to the same server.
+    /// Checks that a majority of the servers replies, and that no two addresses lead to the same server.
     pub(super) async fn verify(&self) -> Result<(), StoreError> {
         current_runtime()?;
         let nodes = self.nodes.iter();

@@ -25,7 +25,7 @@ struct Voter {
 }
 
 impl Voters {
-    /// Admits the server with this name, unless it takes part under another name.
+    /// Admits a server, unless it already takes part under another name.
     pub(super) fn admit(&self, name: &Arc<str>, identity: &Identity) -> Result<(), ClientError> {
         let run_id = &identity.run_id;
         let mut voters = lock(&self.0);
