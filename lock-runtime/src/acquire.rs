@@ -1,4 +1,4 @@
-//! The attempts of one request, and the clean-up of attempts whose outcome is unknown.
+//! [`Attempts`]: the attempts of one request, and the clean-up after an unknown outcome.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,15 +17,15 @@ use crate::manager::LockManager;
 use crate::store::{Acquired, Claim, Owned, Release, StoreError};
 use crate::token::Token;
 
-/// How many timeouts of outage a request with a wait tolerates.
+/// The longest outage that a request with a wait tolerates, in timeouts.
 const MAX_OUTAGE: u32 = 5;
-/// How many timeouts a request may take beyond its time to wait.
+/// How long a request may take beyond its wait, in timeouts.
 const MAX_OVERRUN: u32 = 3;
 /// How many grants in a row may arrive after their leases have run out. The store is then too slow for
-/// this ttl, and a request that kept trying would only keep the lock from others.
+/// this ttl, and further attempts would only keep the lock from other clients.
 const MAX_LATE: u32 = 3;
-/// Pause after a failed attempt of a request with a wait.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// The delay after a failed attempt of a request with a wait.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The outcome of one attempt that has not failed for good.
 enum Attempted {
@@ -44,8 +44,8 @@ struct Failure {
     late: bool,
 }
 
-/// A valid request on its way to a grant.
-pub(crate) struct Acquisition<'a> {
+/// A valid request, and the attempts that it makes.
+pub(crate) struct Attempts<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) key: &'a Key,
     pub(crate) template: Option<&'static str>,
@@ -55,9 +55,9 @@ pub(crate) struct Acquisition<'a> {
     pub(crate) wait_until: Option<Instant>,
 }
 
-impl Acquisition<'_> {
+impl Attempts<'_> {
     /// Makes attempts until the store has granted the lock or refused it for good. The retries take no
-    /// longer than [`MAX_OVERRUN`] beyond the time to wait.
+    /// longer than [`MAX_OVERRUN`] beyond the wait.
     pub(crate) async fn run(&self) -> Result<Arc<SharedLease>, LockError> {
         let watchdog = self.manager.watchdog();
         watchdog.start().map_err(|error| self.failed(StoreError::Refused(error.into())))?;
@@ -94,8 +94,8 @@ impl Acquisition<'_> {
                 // The connection may have been dead for a long time. A new one shows whether the
                 // server is dead as well.
                 reconnected = true;
-            } else if self.may_wait(RETRY_PAUSE) && failing_since.elapsed() < max_outage {
-                tokio::time::sleep(RETRY_PAUSE).await;
+            } else if self.has_time_for(RETRY_DELAY) && failing_since.elapsed() < max_outage {
+                tokio::time::sleep(RETRY_DELAY).await;
             } else {
                 return Err(self.failed(error));
             }
@@ -110,12 +110,12 @@ impl Acquisition<'_> {
     /// Makes attempts until one is granted or fails. The outer error is final; a [`Failure`] may be
     /// worth a retry.
     async fn attempt_until_failure(&self) -> Result<Result<Arc<SharedLease>, Failure>, LockError> {
-        let (mut rounds, mut replied) = (0_u32, None);
+        let (mut earlier, mut replied) = (0_u32, None);
         loop {
-            match self.attempt(rounds).await? {
+            match self.attempt(earlier).await? {
                 Attempted::Granted(lease) => return Ok(Ok(lease)),
                 Attempted::Again => {
-                    (rounds, replied) = (rounds.saturating_add(1), Some(Instant::now()));
+                    (earlier, replied) = (earlier.saturating_add(1), Some(Instant::now()));
                 }
                 Attempted::Failed(failure) => {
                     let replied = failure.replied.or(replied);
@@ -126,13 +126,14 @@ impl Acquisition<'_> {
         }
     }
 
-    async fn attempt(&self, rounds: u32) -> Result<Attempted, LockError> {
+    /// Makes one attempt, after `earlier` ones that ended with [`Attempted::Again`].
+    async fn attempt(&self, earlier: u32) -> Result<Attempted, LockError> {
         let Self { manager, key, template, terms, started, wait_until } = *self;
         // Each attempt has its own token, because an abandoned request may still arrive.
         let token = Token::random().map_err(|error| self.failed(error))?;
-        let claim = Claim::new(key.clone(), token, terms.ttl, wait_until, rounds);
+        let claim = Claim::new(key.clone(), token, terms.ttl, wait_until, earlier);
         let begun = Moment::now();
-        let attempt = Attempt { acquisition: self, token, open: true };
+        let attempt = Attempt { request: self, token, open: true };
         let (error, late) = match manager.store().acquire(&claim).await {
             Ok(Acquired::Granted { sent, fence }) => {
                 let grant = Grant { token, fence, sent: begun.convert(sent) };
@@ -162,21 +163,26 @@ impl Acquisition<'_> {
             }
             Err(error) => (error, false),
         };
-        // A claim with a reply has a place in a queue, and must not be handed the lock there.
-        if error.may_have_run() || claim.answered().is_some() {
-            let released = attempt.abandon();
-            // The next attempt, if there is one, must not find this one in its way.
-            if matches!(error, StoreError::Disconnected(_)) || self.may_wait(Duration::ZERO) {
-                let _ = released.await;
-            }
-        } else {
-            attempt.settle();
-        }
-        Ok(Attempted::Failed(Failure { error, replied: claim.answered(), late }))
+        self.clean_up(attempt, &claim, &error).await;
+        Ok(Attempted::Failed(Failure { error, replied: claim.replied(), late }))
     }
 
-    fn may_wait(&self, pause: Duration) -> bool {
-        self.wait_until.is_none_or(|until| Instant::now() + pause < until)
+    /// Ends a failed attempt, and releases what it may have taken.
+    async fn clean_up(&self, attempt: Attempt<'_>, claim: &Claim, error: &StoreError) {
+        // After a reply, the claim has a place in the queue, and must not be handed the lock there.
+        if !error.may_have_run() && claim.replied().is_none() {
+            return attempt.settle();
+        }
+        let released = attempt.abandon();
+        // The next attempt, if there is one, must not find this one in its way.
+        if matches!(error, StoreError::Disconnected(_)) || self.has_time_for(Duration::ZERO) {
+            let _ = released.await;
+        }
+    }
+
+    /// Whether the wait lasts for longer than `delay` from now.
+    fn has_time_for(&self, delay: Duration) -> bool {
+        self.wait_until.is_none_or(|until| Instant::now() + delay < until)
     }
 
     fn failed(&self, source: StoreError) -> LockError {
@@ -187,7 +193,7 @@ impl Acquisition<'_> {
 
 /// An attempt that may have taken the lock. Dropped before it is settled, it releases the lock.
 struct Attempt<'a> {
-    acquisition: &'a Acquisition<'a>,
+    request: &'a Attempts<'a>,
     token: Token,
     open: bool,
 }
@@ -208,7 +214,7 @@ impl Attempt<'_> {
     }
 
     fn release(&self, first: Option<oneshot::Sender<Result<Owned, StoreError>>>) {
-        let Acquisition { manager, key, template, terms, started, .. } = *self.acquisition;
+        let Attempts { manager, key, template, terms, started, .. } = *self.request;
         let waited = started.elapsed();
         tracing::info!(%key, template, ?waited, "abandoned");
         let release = Release { key: key.clone(), token: self.token, keep_until: None };

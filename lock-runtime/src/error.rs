@@ -16,7 +16,7 @@ use crate::store::error::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another holder has the lock, and still had it when the time to wait was over.
+    /// Another holder has the lock, and still had it when the wait was over.
     #[error("lock {key:?} is busy{}", Busy { waited: *waited, holder: holder.as_deref(), retry_after: *retry_after })]
     #[non_exhaustive]
     Busy {
@@ -26,8 +26,8 @@ pub enum LockError {
         waited: Duration,
         /// The content of the key: the token of the holder, or what another program wrote.
         holder: Option<Box<str>>,
-        /// When the lock expires if its holder does not renew it. `None` for a key without an
-        /// expiry, which no lock of this crate has.
+        /// How long until the lock expires if its holder does not renew it. `None` for a key without
+        /// an expiry, which this crate never writes.
         retry_after: Option<Duration>,
     },
 
@@ -236,7 +236,7 @@ impl fmt::Display for Busy<'_> {
             (Some(holder), None) => {
                 write!(
                     f,
-                    "; its key holds {holder:?} without an expiry, so no lock of this crate: delete the key if it is not needed"
+                    "; its key holds {holder:?} without an expiry, so it is not a lock of this crate; delete the key if it is not needed"
                 )
             }
             (None, _) => Ok(()),

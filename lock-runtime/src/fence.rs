@@ -25,7 +25,7 @@
 //!   open the gap that it should close.
 //! - **The fence is stored before the data is read**, if what is written depends on what was read.
 //!   Otherwise, a late write is accepted between the read and the write.
-//! - **Fences are compared as numbers.** Those from Redis stay below 2⁵³, so they fit in a `bigint`
+//! - **Fences are compared as numbers.** Fences from Redis stay below 2⁵³, so they fit in a `bigint`
 //!   and in the numbers of Lua and JavaScript.
 //! - **A refused writer stops.** It has lost the lock, and a retry cannot help.
 //!
@@ -92,21 +92,21 @@
 //!
 //! So the time is behind the last number only if the clock was set back, or if the clock of the
 //! promoted replica is behind by more than a day. Until the clock has caught up, old holders are
-//! then accepted and new ones refused, and two grants could even have the same number. Let the
-//! clocks of servers be slewed and not stepped.
+//! then accepted and new ones refused, and two grants could even have the same number. Configure
+//! the servers to slew their clocks, not to step them.
 
 use std::fmt;
 
-/// A number that comes with every grant of a lock, and is greater than those of all grants before.
+/// A number that comes with every grant of a lock, and is greater than those of all earlier grants.
 ///
-/// Data that remembers the greatest fence of its writers, and refuses a smaller one, is safe from a
-/// holder that does not know that its lease is over: one that was suspended, for example.
+/// A data store that remembers the greatest fence of its writers, and refuses smaller ones, is safe
+/// from a holder that does not know that its lease is over, such as a suspended process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
 impl Fence {
-    /// A fence of a [`Store`](crate::store::Store). At most `i64::MAX`, which is what databases can
-    /// compare: a greater number becomes that.
+    /// Creates a fence for a [`Store`](crate::store::Store). A number above `i64::MAX`, the greatest
+    /// that databases can compare, is reduced to it.
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number.min(i64::MAX as u64))
@@ -125,7 +125,7 @@ impl From<Fence> for u64 {
     }
 }
 
-/// For databases, which know no unsigned numbers.
+/// For databases, which have no unsigned numbers.
 impl From<Fence> for i64 {
     fn from(fence: Fence) -> Self {
         fence.0.try_into().unwrap_or(Self::MAX)

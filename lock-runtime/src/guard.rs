@@ -26,8 +26,8 @@ use crate::store::{BoxFuture, Owned, Release};
 /// It is renewed until it is released, dropped or lost. [`release`](Self::release) releases it and
 /// reports whether it was held to the end; dropping the guard releases it in the background.
 ///
-/// The holder must not touch what the lock protects after the lease was lost, so work is best done in
-/// [`run`](Self::run), which stops it then.
+/// After a loss, the holder must not touch what the lock protects. [`run`](Self::run) stops the work
+/// in that case.
 #[must_use = "the lock is released when this is dropped"]
 pub struct LockGuard {
     manager: LockManager,
@@ -114,8 +114,8 @@ impl LockGuard {
         body: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, LockError>> {
-        // The loss comes first: a body must not begin anything after it. The signal may be late, for
-        // example after a suspension of the process, so the clock is checked as well.
+        // The loss is checked first, because the body must not start anything after it. The signal may
+        // be late, for example after a suspension of the process, so the clock is checked as well.
         let cause = match loss.as_mut().poll(cx) {
             Poll::Ready(cause) => Some(cause),
             Poll::Pending => self.lease.loss(),
@@ -150,8 +150,8 @@ impl LockGuard {
                 self.lease.report_loss(LossCause::Taken);
                 Err(self.lease.lost_error(LossCause::Taken))
             }
-            // A key that has expired while the release was in flight counts as released: the holder
-            // ended in time.
+            // A key that expired while the release was in flight counts as released: the holder
+            // finished in time.
             Ok(_) => {
                 self.release_on_drop = false;
                 self.lease.report_release();

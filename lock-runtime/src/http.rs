@@ -2,7 +2,7 @@
 //!
 //! | error | status |
 //! | --- | --- |
-//! | busy | 409 Conflict, with `Retry-After` in seconds when it is known when the lease ends |
+//! | busy | 409 Conflict, with `Retry-After` in seconds if the end of the lease is known |
 //! | unavailable, lost, no store | 503 Service Unavailable |
 //! | a key that cannot name a lock, for example because of an empty value | 400 Bad Request |
 //! | already held, invalid options | 500 Internal Server Error |
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use crate::error::LockError;
 
-/// The response to a client.
-struct Reply {
+/// The HTTP response to a lock failure.
+struct ErrorResponse {
     status: u16,
     retry_after: Option<u64>,
     text: &'static str,
 }
 
-impl From<&LockError> for Reply {
+impl From<&LockError> for ErrorResponse {
     fn from(error: &LockError) -> Self {
         let (status, text) = match error {
             LockError::Busy { .. } => (409, "another request holds this lock; try again later"),
@@ -31,7 +31,7 @@ impl From<&LockError> for Reply {
                 (503, "locks are unavailable; try again later")
             }
             LockError::InvalidKey { .. } => {
-                (400, "a value in this request cannot be part of a lock's name")
+                (400, "a value in this request cannot be part of a lock key")
             }
             LockError::AlreadyHeld { .. } | LockError::InvalidOption { .. } => {
                 (500, "the server uses a lock incorrectly")
@@ -55,13 +55,13 @@ mod axum {
     use axum_core::response::{IntoResponse, Response};
     use http::{HeaderValue, StatusCode, header};
 
-    use super::Reply;
+    use super::ErrorResponse;
     use crate::error::LockError;
     use crate::outcome::Outcome;
 
     impl IntoResponse for LockError {
         fn into_response(self) -> Response {
-            let Reply { status, retry_after, text } = Reply::from(&self);
+            let ErrorResponse { status, retry_after, text } = ErrorResponse::from(&self);
             let mut response = text.into_response();
             *response.status_mut() =
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -88,18 +88,18 @@ mod actix_web {
     use actix_web::http::{StatusCode, header};
     use actix_web::{HttpResponse, ResponseError};
 
-    use super::Reply;
+    use super::ErrorResponse;
     use crate::error::LockError;
     use crate::outcome::Outcome;
 
     impl ResponseError for LockError {
         fn status_code(&self) -> StatusCode {
-            StatusCode::from_u16(Reply::from(self).status)
+            StatusCode::from_u16(ErrorResponse::from(self).status)
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
         }
 
         fn error_response(&self) -> HttpResponse {
-            let Reply { retry_after, text, .. } = Reply::from(self);
+            let ErrorResponse { retry_after, text, .. } = ErrorResponse::from(self);
             let mut response = HttpResponse::build(self.status_code());
             if let Some(seconds) = retry_after {
                 response.insert_header((header::RETRY_AFTER, seconds));
@@ -123,8 +123,8 @@ mod actix_web {
 mod tests {
     use super::*;
 
-    fn reply(retry_after: Option<Duration>) -> Reply {
-        Reply::from(&LockError::Busy {
+    fn busy(retry_after: Option<Duration>) -> ErrorResponse {
+        ErrorResponse::from(&LockError::Busy {
             key: "k".into(),
             waited: Duration::ZERO,
             holder: None,
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn busy_is_a_conflict_with_retry_after() {
-        assert_eq!(reply(None).status, 409);
-        assert_eq!(reply(None).retry_after, None);
-        assert_eq!(reply(Some(Duration::from_millis(2_001))).retry_after, Some(3));
-        assert_eq!(reply(Some(Duration::ZERO)).retry_after, Some(1));
+        assert_eq!(busy(None).status, 409);
+        assert_eq!(busy(None).retry_after, None);
+        assert_eq!(busy(Some(Duration::from_millis(2_001))).retry_after, Some(3));
+        assert_eq!(busy(Some(Duration::ZERO)).retry_after, Some(1));
     }
 }

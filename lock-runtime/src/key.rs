@@ -1,4 +1,4 @@
-//! [`Key`]: the name of a lock.
+//! [`Key`]: the name of a lock. The escaping of values that go into a key is in [`parts`].
 
 pub(crate) mod parts;
 

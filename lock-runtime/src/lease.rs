@@ -14,7 +14,7 @@ use self::shared::SharedLease;
 use crate::error::LossCause;
 use crate::fence::Fence;
 
-/// A view of a lease: cheap to clone, and without power over the lock.
+/// A view of a lease: cheap to clone, and without control over the lock.
 ///
 /// In a locked function, `lease = name` binds it.
 #[derive(Clone, Default)]
@@ -28,7 +28,7 @@ impl Lease {
 
     /// The number of this grant, for the data that the lock protects; see [`fence`](crate::fence).
     ///
-    /// Zero, which is less than any other, for a lease that has not begun.
+    /// Zero, below the fence of any grant, for a lease that has not begun.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.0.get().map_or(Fence::new(0), |lease| lease.fence)

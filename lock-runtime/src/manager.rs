@@ -14,7 +14,7 @@ use crate::store::url::{self, Options};
 use crate::store::{Store, StoreError};
 use crate::sync::lock;
 
-/// How long a connection or a reply may take by default.
+/// How long connecting, or waiting for a reply, may take by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The manager of locked functions that do not name one.
@@ -56,7 +56,7 @@ impl LockManager {
     /// | `rediss://…` | the same over TLS, with the feature `tls` |
     /// | `redis+unix:///path/to/socket[?db=1]` | the same over a Unix socket |
     /// | `redis-sentinel://[user:password@]host[:port],…/service[/database]` | the master that these sentinels name; `rediss-sentinel://…` over TLS |
-    /// | `redis-cluster://[user:password@]host[:port],…` | a Redis Cluster with these nodes among others; `rediss-cluster://…` over TLS |
+    /// | `redis-cluster://[user:password@]host[:port],…` | the Redis Cluster that these nodes belong to; `rediss-cluster://…` over TLS |
     /// | `redlock://[user:password@]host[:port],host[:port],host[:port]…[/database]` | an odd number of at least three independent servers; `redlocks://…` over TLS |
     /// | `memory://` | this process only, for tests and local runs; each manager has its own |
     ///
@@ -67,8 +67,8 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when the
-    /// server cannot: it is unreachable, refuses the password, is not a Redis, is a replica, lacks the
-    /// required replicas, or does not run scripts.
+    /// server cannot: it is unreachable, refuses the password, is not a Redis server, is a replica,
+    /// lacks the required replicas, or does not run scripts.
     ///
     /// # Cancel safety
     ///
@@ -77,7 +77,7 @@ impl LockManager {
         Self::builder().connect(endpoint).await
     }
 
-    /// Starts to build a manager with options other than the defaults.
+    /// Returns a builder for a manager with options other than the defaults.
     pub fn builder() -> Builder {
         let options = Options {
             timeout: DEFAULT_TIMEOUT,
@@ -87,14 +87,14 @@ impl LockManager {
         Builder { options }
     }
 
-    /// Makes a manager whose locks exist in this process only, for tests and local runs.
+    /// Creates a manager whose locks exist in this process only, for tests and local runs.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::builder().store(MemoryStore::default())
     }
 
-    /// Makes this the manager of all locked functions that do not name one. A later call replaces it;
-    /// functions that are already running keep their manager.
+    /// Installs this as the manager of all locked functions that do not name one. A later call replaces
+    /// it; functions that are already running keep their manager.
     pub fn install(&self) {
         *lock(&INSTALLED) = Some(self.clone());
     }
@@ -115,12 +115,12 @@ impl LockManager {
     }
 
     /// Refuses new requests from now on, and waits until all background releases are done: those of
-    /// dropped guards and futures, and of abandoned attempts. The last call before a process ends,
-    /// because the end of a process does not wait for them.
+    /// dropped guards and futures, and of abandoned attempts. Call this last, because a process that
+    /// exits does not wait for them.
     ///
     /// Held locks stay held; their guards renew and release them as before. Waits no longer than
-    /// three times the manager's [timeout](Builder::timeout): when the store is away, the locks expire
-    /// by themselves.
+    /// three times the manager's [timeout](Builder::timeout): when the store is unreachable, the locks
+    /// expire by themselves.
     ///
     /// # Cancel safety
     ///
@@ -133,7 +133,7 @@ impl LockManager {
         }
     }
 
-    /// Identifies the manager among those that are alive.
+    /// Identifies the manager among all live ones.
     pub(crate) fn id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
@@ -170,14 +170,14 @@ impl fmt::Debug for LockManager {
 
 /// The options of a [`LockManager`].
 #[derive(Debug, Clone)]
-#[must_use = "a manager is made by `connect`"]
+#[must_use = "the manager is created by `connect` or `store`"]
 pub struct Builder {
     options: Options,
 }
 
 impl Builder {
-    /// How long a connection or a reply of the store may take: one second by default, at least 10 ms,
-    /// at most one minute.
+    /// How long connecting to the store, or waiting for its reply, may take: one second by default, at
+    /// least 10 ms, at most one minute.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout.clamp(Duration::from_millis(10), Duration::from_secs(60));
         self
@@ -200,8 +200,8 @@ impl Builder {
         self
     }
 
-    /// Trusts servers with a certificate of these authorities (in PEM) instead of the system's. For
-    /// URLs with TLS, and for sentinels as well as for servers.
+    /// Trusts these certificate authorities (in PEM) instead of the system's. For URLs with TLS;
+    /// applies to sentinels as well as to servers.
     ///
     /// ```no_run
     /// # use std::{error::Error, fs};
@@ -222,8 +222,8 @@ impl Builder {
         self
     }
 
-    /// The certificate that authenticates this client, and its private key, both in PEM. For URLs with
-    /// TLS, and for sentinels as well as for servers. A manager keeps the certificates that it was
+    /// Authenticates this client with a certificate and its private key, both in PEM. For URLs with
+    /// TLS; applies to sentinels as well as to servers. A manager keeps the certificates that it was
     /// built with.
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, pem: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
@@ -250,7 +250,7 @@ impl Builder {
             }
         };
         let manager = self.with_store(store);
-        // Before the first lock, so that it does not go to a master that was replaced meanwhile.
+        // The thread follows the sentinels, so that the first lock does not go to a replaced master.
         manager.watchdog().start().map_err(|error| LockError::Unavailable {
             key: None,
             step: Step::Connect,
@@ -260,7 +260,7 @@ impl Builder {
         Ok(manager)
     }
 
-    /// Makes a manager that keeps its locks in a store of your own.
+    /// Creates a manager that keeps its locks in a custom store.
     #[must_use]
     pub fn store(self, store: impl Store) -> LockManager {
         self.with_store(Arc::new(store))

@@ -120,7 +120,7 @@ impl<T, E> Probe<Result<T, E>> {
     }
 }
 
-/// The result of a [`Probe`] for all other types: no value is known to be a failure.
+/// The fallback of a [`Probe`] for all other types: no value is known to be a failure.
 pub trait AnyOutput<R> {
     /// Never a failure.
     fn is_failure(&self) -> fn(&R) -> bool;

@@ -9,7 +9,7 @@ thread_local! {
     static HELD: RefCell<Vec<(usize, Key)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `poll`, the poll of a body that holds `key` with the manager `manager`.
+/// Runs `poll`, which polls a body that holds `key` with the manager `manager`.
 pub(crate) fn while_holding<T>(manager: usize, key: &Key, poll: impl FnOnce() -> T) -> T {
     /// Removes the entry even if the poll panics.
     struct Leave;

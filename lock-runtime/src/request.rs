@@ -5,7 +5,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use crate::acquire::Acquisition;
+use crate::acquire::Attempts;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::Key;
@@ -14,10 +14,10 @@ use crate::lease::state::Terms;
 use crate::manager::LockManager;
 use crate::reentry;
 
-/// The time to live of a lease by default.
+/// The default ttl of a lease.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// A lock about to be requested: set its options, then `.await` it.
+/// A request for a lock: set its options, then `.await` it.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -33,7 +33,7 @@ const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// # Errors
 ///
 /// Awaiting it returns a [`LockError`]: [`Busy`](LockError::Busy) when another holder has the lock and
-/// the time to wait is over, [`Unavailable`](LockError::Unavailable) when the store cannot be used,
+/// the wait is over, [`Unavailable`](LockError::Unavailable) when the store cannot be used,
 /// [`AlreadyHeld`](LockError::AlreadyHeld) inside a body that holds the same key,
 /// [`InvalidKey`](LockError::InvalidKey) and [`InvalidOption`](LockError::InvalidOption) when the
 /// request itself is invalid.
@@ -52,7 +52,7 @@ struct Options {
     manager: Result<LockManager, LockError>,
     key: Key,
     /// The error of a key with invalid values.
-    bad_key: Option<LockError>,
+    key_error: Option<LockError>,
     template: Option<&'static str>,
     wait: Wait,
     terms: Terms,
@@ -78,7 +78,15 @@ impl LockRequest {
             Terms { ttl: DEFAULT_TTL, renew: true, max_hold: None, min_hold: Duration::ZERO };
         let wait = Wait::AtMost(Duration::ZERO);
         let lease = Lease::default();
-        Self(Box::new(Options { manager, key, bad_key: None, template: None, wait, terms, lease }))
+        Self(Box::new(Options {
+            manager,
+            key,
+            key_error: None,
+            template: None,
+            wait,
+            terms,
+            lease,
+        }))
     }
 
     /// The request of a locked function, whose key comes from a template.
@@ -87,12 +95,12 @@ impl LockRequest {
         template: &'static str,
         key: Result<Key, LockError>,
     ) -> Self {
-        let (key, bad_key) = match key {
+        let (key, key_error) = match key {
             Ok(key) => (key, None),
             Err(error) => (error.key().cloned().unwrap_or_else(|| template.into()), Some(error)),
         };
         let mut request = Self::new(manager, key);
-        request.0.bad_key = bad_key;
+        request.0.key_error = key_error;
         request.0.template = Some(template);
         request
     }
@@ -104,7 +112,7 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait while the lock is busy. By default not at all.
+    /// How long to wait while the lock is busy: by default, not at all.
     pub fn wait(mut self, limit: Duration) -> Self {
         self.0.wait = Wait::AtMost(limit);
         self
@@ -123,7 +131,7 @@ impl LockRequest {
         self
     }
 
-    /// Upper bound of the whole hold, after which the lock is lost ([`LossCause::MaxHold`]). By default
+    /// Limits the whole hold, after which the lock is lost ([`LossCause::MaxHold`]). By default
     /// there is none, and a holder that hangs keeps the lock as long as its process lives.
     ///
     /// [`LossCause::MaxHold`]: crate::LossCause::MaxHold
@@ -148,7 +156,7 @@ impl LockRequest {
     pub(crate) async fn acquire(self) -> Result<LockGuard, LockError> {
         let options = *self.0;
         let manager = options.manager?;
-        if let Some(error) = options.bad_key {
+        if let Some(error) = options.key_error {
             return Err(error);
         }
         let Options { key, template, terms, wait, lease, .. } = options;
@@ -169,25 +177,28 @@ impl LockRequest {
             Wait::Forever => None,
         };
         let manager = &manager;
-        let request = Acquisition { manager, key: &key, template, terms, started, wait_until };
-        match request.run().await {
+        let attempts = Attempts { manager, key: &key, template, terms, started, wait_until };
+        match attempts.run().await {
             Ok(granted) => {
                 granted.report_grant();
                 lease.begin(&granted);
                 Ok(LockGuard::new(manager.clone(), granted))
             }
             Err(error) => {
-                let waited = started.elapsed();
-                match &error {
-                    LockError::Busy { holder, retry_after, .. } => {
-                        let holder = holder.as_deref();
-                        tracing::debug!(%key, template, ?waited, holder, ?retry_after, "busy");
-                    }
-                    error => tracing::warn!(%key, template, ?waited, %error, "acquire failed"),
-                }
+                report_failure(&error, &key, template, started.elapsed());
                 Err(error)
             }
         }
+    }
+}
+
+fn report_failure(error: &LockError, key: &Key, template: Option<&'static str>, waited: Duration) {
+    match error {
+        LockError::Busy { holder, retry_after, .. } => {
+            let holder = holder.as_deref();
+            tracing::debug!(%key, template, ?waited, holder, ?retry_after, "busy");
+        }
+        error => tracing::warn!(%key, template, ?waited, %error, "acquire failed"),
     }
 }
 

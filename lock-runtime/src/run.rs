@@ -1,4 +1,4 @@
-//! [`Run`]: a body under a lock, which is what a locked function awaits.
+//! [`Run`]: the future that a locked function awaits, a body under a lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -67,7 +67,7 @@ impl<F: Future, E> Future for Run<'_, F, E> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((mut phase, on_failure)) = self.running.take() else { polled_again() };
+        let Some((mut phase, on_failure)) = self.running.take() else { polled_after_return() };
         loop {
             phase = match phase {
                 Phase::Acquiring(mut acquire) => match acquire.as_mut().poll(cx) {
@@ -82,7 +82,7 @@ impl<F: Future, E> Future for Run<'_, F, E> {
                     }
                 },
                 Phase::Holding(mut guard, mut loss) => {
-                    let Some(body) = self.body.as_mut().as_pin_mut() else { polled_again() };
+                    let Some(body) = self.body.as_mut().as_pin_mut() else { polled_after_return() };
                     let Poll::Ready(output) = guard.poll_held(&mut loss, body, cx) else {
                         phase = Phase::Holding(guard, loss);
                         break;
@@ -110,16 +110,16 @@ impl<F: Future, E> Future for Run<'_, F, E> {
     }
 }
 
-/// What every future does that was written as an `async fn`.
-fn polled_again() -> ! {
+/// Panics, as the future of an `async fn` does in this case.
+fn polled_after_return() -> ! {
     panic!("a locked function was polled after it had returned")
 }
 
-/// Nothing in it is pinned in place; the body is pinned where it is borrowed from.
+/// No field is pinned in place: the body is pinned in the frame that it is borrowed from.
 impl<F: Future, E> Unpin for Run<'_, F, E> {}
 
-/// Drops the body before the guard, even when this is dropped midway: nothing of the body runs when
-/// the next holder may have begun.
+/// Drops the body before the guard, even when this is dropped midway: no part of the body runs once
+/// the next holder may have started.
 impl<F: Future, E> Drop for Run<'_, F, E> {
     fn drop(&mut self) {
         self.body.set(None);

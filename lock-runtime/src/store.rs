@@ -1,4 +1,4 @@
-//! How a lock is kept: the [`Store`] trait.
+//! [`Store`]: the trait of the backends that keep locks.
 
 pub(crate) mod error;
 pub(crate) mod memory;
@@ -25,7 +25,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// [`acquire`](Self::acquire) and [`release`](Self::release) run on the caller's runtime;
 /// [`start`](Self::start), [`renew`](Self::renew) and background releases run on the manager's own
-/// thread. Each future ends by itself within a bound.
+/// thread. Each future completes by itself, within a bounded time.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The address for errors and logs, without a password.
     fn name(&self) -> &str;
@@ -69,7 +69,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 /// The result of one renewal.
 pub type Renewed = Result<Owned, StoreError>;
 
-/// A request to hold a lock.
+/// One attempt to take a lock, under a token of its own.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Claim {
@@ -81,9 +81,9 @@ pub struct Claim {
     pub ttl: Duration,
     /// How long to wait while the lock is busy; `None`: without a limit. A past instant: try once.
     pub wait_until: Option<Instant>,
-    /// How many earlier claims of the same request ended with [`Acquired::Again`].
+    /// The number of earlier attempts of the same request that ended with [`Acquired::Again`].
     pub attempt: u32,
-    answered: Mutex<Option<Instant>>,
+    replied: Mutex<Option<Instant>>,
 }
 
 impl Claim {
@@ -94,17 +94,18 @@ impl Claim {
         wait_until: Option<Instant>,
         attempt: u32,
     ) -> Self {
-        Self { key, token, ttl, wait_until, attempt, answered: Mutex::default() }
+        Self { key, token, ttl, wait_until, attempt, replied: Mutex::default() }
     }
 
-    /// Records that the store has replied that the claim waits: an outage is counted from now on, and
-    /// the token is released if the claim fails.
+    /// Records a reply of the store while the claim waits: an outage counts from now on, and the token
+    /// is released if the claim fails.
     pub fn note_answer(&self) {
-        *lock(&self.answered) = Some(Instant::now());
+        *lock(&self.replied) = Some(Instant::now());
     }
 
-    pub(crate) fn answered(&self) -> Option<Instant> {
-        *lock(&self.answered)
+    /// When the store last replied while the claim waited.
+    pub(crate) fn replied(&self) -> Option<Instant> {
+        *lock(&self.replied)
     }
 }
 
@@ -118,14 +119,14 @@ pub enum Acquired {
         /// The number of the grant, greater than those of all earlier grants of this lock.
         fence: Fence,
     },
-    /// Another holder has the lock, and the time to wait is over.
+    /// Another holder has the lock, and the wait is over.
     Busy {
         /// The content of the key.
         holder: Option<Box<str>>,
         /// When the key expires; `None` if it never does.
         expires_in: Option<Duration>,
     },
-    /// The lock was not granted, and the token holds nothing. There is time left for another claim,
+    /// The lock was not granted, and the token holds nothing. There is time left for another attempt,
     /// under a new token.
     Again,
     /// The key holds something other than a lock.
@@ -135,7 +136,7 @@ pub enum Acquired {
     },
 }
 
-/// A lease to prolong.
+/// A lease to renew.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Renewal {

@@ -1,11 +1,11 @@
-//! What tasks and threads share: mutexes that survive a panic, and jitter.
+//! Tools for tasks and threads: mutexes that survive a panic, and jitter.
 
 #![allow(unreachable_pub, clippy::must_use_candidate, reason = "public for the model only")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is wrong where Tokio's timers and sockets would panic.
+/// The error message where Tokio's timers and sockets would panic.
 pub(crate) const NO_RUNTIME: &str = "this needs a Tokio runtime, and none is running here";
 
 /// Locks a mutex even if another thread panicked while it held it. Every critical section of this
@@ -22,7 +22,7 @@ pub struct Jitter(u64);
 impl Jitter {
     /// A sequence that depends on the seed only.
     pub fn new(seed: u64) -> Self {
-        // Seeds that differ in a few bits must not begin with similar parts.
+        // Mixed, because seeds that differ in a few bits would yield similar first parts.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 

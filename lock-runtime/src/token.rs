@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::store::error::StoreError;
 
-/// Bytes that name a process.
+/// Bytes of the process name in a [`Token`].
 const PROCESS: usize = 6;
 /// Bytes of randomness in a [`Token`].
 const RANDOM: usize = 16;
@@ -28,7 +28,7 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] when the operating system has no random bits to offer.
+    /// [`StoreError::Refused`] when the operating system cannot provide random bits.
     pub fn random() -> Result<Self, StoreError> {
         let mut bits = [0; RANDOM];
         getrandom::fill(&mut bits).map_err(|error| StoreError::Refused(error.into()))?;
@@ -43,7 +43,7 @@ impl Token {
         Self(text)
     }
 
-    /// Reads a token, if the text is one.
+    /// Parses a token; `None` if the text is not one.
     #[cfg(feature = "redis")]
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text: [u8; LEN] = text.as_bytes().try_into().ok()?;

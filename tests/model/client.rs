@@ -179,7 +179,7 @@ impl Client {
         let question = Question {
             token: self.token(),
             ttl: habits.ttl_ms(),
-            pause: waits.then(|| millis(waiter.pause())),
+            pause: waits.then(|| millis(waiter.poll_interval())),
             inbox: (waits && !habits.deaf).then_some(self.name),
             seen: self.seen,
         };
@@ -235,7 +235,7 @@ impl Client {
         match &mut self.phase {
             Phase::Asking(..) => self.end(tick, habits),
             Phase::Pausing(waiter) => {
-                waiter.receive(waiter::Message::Lost, at(tick));
+                waiter.receive(waiter::Message::Disconnected, at(tick));
             }
             Phase::Holding { lease, .. } if lease.renewal_in_flight() => {
                 lease.step(Event::RenewalFailed, at(tick));
@@ -291,7 +291,7 @@ impl Client {
             Answer::Granted(fence) => self.granted(at(sent), fence, flushes, tick, habits),
             Answer::Queued { pause, free_in, last_fence } => {
                 let answer = Queued {
-                    pause: Duration::from_millis(pause),
+                    poll_in: Duration::from_millis(pause),
                     free_in: free_in.map(Duration::from_millis),
                     last_fence: Fence::new(last_fence),
                 };

@@ -10,7 +10,7 @@ const KEEP_QUEUE: u64 = 60_000;
 /// The turn of clients that do not queue.
 const TURN: u64 = 100;
 /// How often the first in the queue looks meanwhile whether there is one.
-const LOOK: u64 = 10;
+const TURN_POLL: u64 = 10;
 /// How long the lock is handed over without end before it is their turn, while they are around and
 /// while they are not.
 const UNBROKEN: [u64; 2] = [1_000, 5_000];
@@ -135,7 +135,7 @@ impl Server {
         }
         let turn = self.turn();
         if self.holder.is_none() && turn == 0 {
-            match self.next_in_queue(Some(token), Message::Held(fence)) {
+            match self.pop_live_waiter(Some(token), Message::Held(fence)) {
                 Some((first, peer)) if first.0 != token => self.grant(first.0, peer.ttl),
                 _ => {
                     self.grant(token, ttl);
@@ -166,14 +166,14 @@ impl Server {
     }
 
     fn busy(&mut self, token: Token, turn: u64) -> Answer {
-        self.leave(token, turn.min(LOOK));
+        self.leave(token, turn.min(TURN_POLL));
         Answer::Busy { holder: self.holder, free_in: self.free_in(turn) }
     }
 
     fn free_in(&self, turn: u64) -> Option<u64> {
         match self.holder {
             Some(_) => self.expiry.map(|expiry| expiry - self.now()),
-            None => Some(turn.min(LOOK)),
+            None => Some(turn.min(TURN_POLL)),
         }
     }
 
@@ -197,14 +197,14 @@ impl Server {
             let end = Some(self.now() + TURN);
             self.turns = Turns { since: end, turn: end, others };
             self.free();
-            self.announce(LOOK);
+            self.announce(TURN_POLL);
             return true;
         }
         // Without anybody in the queue, and anything known of one, nobody takes a number.
         let queue =
             !self.queue.is_empty() || !self.peers.is_empty() || self.turns != Turns::default();
         let fence = if queue { self.next_fence(seen) } else { None };
-        let first = fence.and_then(|fence| self.next_in_queue(None, Message::Held(fence)));
+        let first = fence.and_then(|fence| self.pop_live_waiter(None, Message::Held(fence)));
         if let Some(((first, _), peer)) = first {
             self.grant(first, peer.ttl);
             if since.is_none_or(|since| since > self.now()) {
@@ -305,7 +305,7 @@ impl Server {
     }
 
     /// Takes the first one who is alive out of the queue, and the dead before him.
-    fn next_in_queue(
+    fn pop_live_waiter(
         &mut self,
         asker: Option<Token>,
         message: Message,
@@ -335,7 +335,7 @@ impl Server {
 
     /// Has the first in the queue ask when the lock is free, in `ms`.
     fn announce(&mut self, ms: u64) {
-        if let Some((place, peer)) = self.next_in_queue(None, Message::Free(ms)) {
+        if let Some((place, peer)) = self.pop_live_waiter(None, Message::Free(ms)) {
             self.queue.insert(0, place);
             self.peers.insert(place.0, peer);
             self.keep_queue();

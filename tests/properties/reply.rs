@@ -36,10 +36,10 @@ fn acquire(reply: &Value) {
             assert_eq!(node_epoch(text), Some(*epoch));
         }
         Ok(Acquisition::Queued(queued)) => {
-            let &[Value::Int(pause), Value::Int(free_in), Value::Int(fence)] = parts else {
+            let &[Value::Int(poll_in), Value::Int(free_in), Value::Int(fence)] = parts else {
                 panic!("queued: {reply:?}");
             };
-            assert_eq!(queued.pause, ms(pause).expect("a pause"));
+            assert_eq!(queued.poll_in, ms(poll_in).expect("a poll interval"));
             assert_eq!(queued.free_in, ms(free_in));
             assert_eq!(i64::from(queued.last_fence), fence);
             let now = Instant::now();

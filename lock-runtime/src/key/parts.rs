@@ -1,4 +1,4 @@
-//! [`KeyParts`]: how generated code builds a key.
+//! [`KeyParts`]: how generated code builds a key, and escapes the values in it.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +15,7 @@ const MAX_VALUE: usize = 512;
 pub struct KeyParts {
     key: String,
     /// What is wrong with the first invalid value.
-    bad: Option<String>,
+    problem: Option<String>,
 }
 
 impl KeyParts {
@@ -62,7 +62,7 @@ impl KeyParts {
         // Errors quote the key: a rejected value appears there as its placeholder.
         self.key.truncate(start);
         let _ = write!(self.key, "<{name}>");
-        self.bad.get_or_insert(problem);
+        self.problem.get_or_insert(problem);
         self
     }
 
@@ -74,7 +74,7 @@ impl KeyParts {
     /// formatting failed.
     pub fn build(self) -> Result<Key, LockError> {
         let key = Key::from(self.key);
-        match self.bad {
+        match self.problem {
             None => Ok(key),
             Some(reason) => Err(LockError::invalid_key(key, reason)),
         }

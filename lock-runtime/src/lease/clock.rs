@@ -1,11 +1,11 @@
-//! The clock of leases. On Linux, `Instant` stands still while the machine is suspended, and the
-//! server keeps counting. Leases use a clock that keeps counting, too.
+//! The clock of leases. On Linux, `Instant` stands still while the machine is suspended, but the
+//! server keeps counting. So does the clock of leases.
 
 use std::time::Instant;
 
 pub(crate) use self::system::now;
 
-/// One instant on both clocks: that of leases, and the plain one of `Instant`.
+/// One instant on both clocks: the clock of leases, and the plain clock of `Instant`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     lease: Instant,
@@ -18,7 +18,7 @@ impl Moment {
     }
 
     /// Converts a later `Instant` to the clock of leases. If the machine was suspended in between, the
-    /// result is too early, and a lease that counts from it ends early.
+    /// result is too early, and a lease that counts from it ends too early, which is safe.
     pub(crate) fn convert(self, later: Instant) -> Instant {
         self.lease + later.saturating_duration_since(self.plain)
     }

@@ -15,7 +15,7 @@ use crate::store::{Renewal, StoreError};
 use crate::sync::lock;
 use crate::token::Token;
 
-/// How a request was granted.
+/// The grant of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) token: Token,
@@ -41,7 +41,7 @@ pub(crate) struct SharedLease {
     state: Mutex<LeaseState>,
     /// Notified when the lease is lost or released.
     ended: Notify,
-    /// Notified when a renewal has its reply; separate, because that need not wake the holder.
+    /// Notified when the reply to a renewal has arrived; separate, because it need not wake the holder.
     renewed: Notify,
 }
 

@@ -1,4 +1,5 @@
-//! The state machine of a lease: pure, `step(event, now)`, without clock and I/O.
+//! [`LeaseState`]: the state machine of a lease, with the limits of its durations and its renewal
+//! schedule. Pure: `step(event, now)`, without clock and I/O.
 //!
 //! All instants belong to one clock, which also counts while the machine is suspended. A lease counts
 //! from the instant *before* the confirmed request was sent: the store cannot have started counting
@@ -211,8 +212,8 @@ impl LeaseState {
             }
             Event::NotOurs => self.lose(LossCause::Taken),
             Event::RenewalFailed => {
-                let pause = validity(self.terms.ttl) / 50;
-                self.renew_at = self.renew_at.min(now + pause + self.jitter.up_to(pause));
+                let delay = validity(self.terms.ttl) / 50;
+                self.renew_at = self.renew_at.min(now + delay + self.jitter.up_to(delay));
                 Action::Nothing
             }
             Event::Release => {
@@ -228,8 +229,8 @@ impl LeaseState {
     }
 }
 
-/// When a lease that was confirmed at `sent` is due for renewal: when its last 30 % begin, or up to a
-/// tenth of that time earlier, so that leases taken together are not renewed together for ever.
+/// Returns when a lease that counts from `sent` is due for renewal: after 63 to 70 % of its validity, at
+/// random, so that leases taken together are not renewed together for ever.
 fn renewal_due(terms: &Terms, sent: Instant, jitter: &mut Jitter) -> Instant {
     let validity = validity(terms.ttl);
     sent + validity * 63 / 100 + jitter.up_to(validity * 7 / 100)
@@ -269,12 +270,12 @@ mod tests {
                 let first = lease.next_tick().unwrap();
                 assert!(deadline - first >= validity * 3 / 10, "ttl {ttl}: too late");
                 assert!(deadline - first <= validity * 4 / 10, "ttl {ttl}: too early");
-                let mut attempts = 0;
+                let mut renewals = 0;
                 while let Some(tick) = lease.next_tick().filter(|tick| *tick < deadline) {
                     assert_eq!(lease.step(Event::Tick, tick), Action::Renew);
-                    attempts += 1;
+                    renewals += 1;
                 }
-                assert!(attempts >= 3, "ttl {ttl}: {attempts} attempts");
+                assert!(renewals >= 3, "ttl {ttl}: {renewals} renewals");
                 assert_eq!(lease.step(Event::Tick, deadline), Action::Stop(LossCause::Expired));
             }
         }
@@ -379,11 +380,11 @@ mod tests {
     #[test]
     fn random_histories_keep_the_invariants() {
         let mut random = Jitter::new(42);
-        for round in 1..=1_000_000 {
+        for number in 1..=1_000_000 {
             let (mut lease, start) = lease(Terms {
                 ttl: MS * 250 + random.up_to(MS * 5_000),
-                renew: round % 4 != 0,
-                max_hold: (round % 3 == 0).then(|| MS + random.up_to(MS * 9_000)),
+                renew: number % 4 != 0,
+                max_hold: (number % 3 == 0).then(|| MS + random.up_to(MS * 9_000)),
                 min_hold: Duration::ZERO,
             });
             let mut now = start;

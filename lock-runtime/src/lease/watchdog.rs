@@ -22,7 +22,7 @@ use crate::sync::lock;
 
 /// How many renewals are sent together.
 const BATCH: usize = 256;
-/// Backoff between two attempts to release: the first and the longest pause.
+/// The backoff between two tries of a release: the first delay and the longest.
 const RELEASE_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The handle of the thread, which ends when all handles are gone and no release is pending.
@@ -70,9 +70,9 @@ pub(crate) struct ReleaseJob {
     pub(crate) template: Option<&'static str>,
     /// How long the holder waited for the lock.
     pub(crate) waited: Duration,
-    /// When the lease has run out on the server in any case, and further attempts are pointless.
+    /// When the lease has run out on the server at the latest, and further tries are pointless.
     pub(crate) until: Instant,
-    /// Receives the result of the first attempt.
+    /// Receives the result of the first try.
     pub(crate) first: Option<oneshot::Sender<Result<Owned, StoreError>>>,
 }
 
@@ -91,7 +91,7 @@ impl Watchdog {
     ///
     /// # Errors
     ///
-    /// An error of the operating system, which may have no thread to offer.
+    /// An error of the operating system that prevents the start of a thread.
     pub(crate) fn start(&self) -> io::Result<()> {
         let shared = &self.0.0;
         if shared.running.load(Ordering::Acquire) {
@@ -260,13 +260,13 @@ impl Shared {
 
     /// Releases a lock, and retries until the store has replied or the lease has run out.
     async fn release(self: Arc<Self>, mut job: ReleaseJob, _pending: PendingRelease) {
-        let (mut pause, longest) = RELEASE_BACKOFF;
+        let (mut delay, longest) = RELEASE_BACKOFF;
         let ReleaseJob { release, template, waited, until, .. } = &job;
         let (release, template, waited, until) = (release.clone(), *template, *waited, *until);
         let (key, store) = (&release.key, self.store.name());
         loop {
             let result = self.store.release(&release).await;
-            let give_up = Instant::now() + pause >= until;
+            let give_up = Instant::now() + delay >= until;
             match &result {
                 Ok(_) => tracing::debug!(%key, template, ?waited, "released"),
                 Err(error) if give_up => tracing::warn!(
@@ -285,8 +285,8 @@ impl Shared {
             if is_done {
                 break;
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(longest);
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(longest);
         }
     }
 
@@ -331,7 +331,7 @@ impl Wake {
 }
 
 /// The thread, for as long as it runs. After a panic, the next request starts another thread, which
-/// goes on with the leases.
+/// takes over the leases.
 struct Running(Arc<Shared>);
 
 impl Running {
@@ -344,7 +344,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.store(false, Ordering::Release);
-        // No caller must wait for a release that itself waits for the next thread.
+        // A caller must not wait for a release that itself waits for the next thread.
         self.0.state().releases.iter_mut().for_each(|job| job.first = None);
     }
 }
@@ -448,14 +448,14 @@ mod tests {
         let (watchdog, leases, start) = watched(1, MS * 1_000);
         let (shared, lease) = (&watchdog.0.0, &leases[0]);
         let deadline = start + lease.remaining();
-        let mut attempts = 0;
+        let mut renewals = 0;
         let mut now = start;
         while let Some(tick) = lease.next_tick() {
             assert!(tick > now, "time stands still");
             now = tick;
-            attempts += shared.due(now).len();
+            renewals += shared.due(now).len();
         }
-        assert!(attempts >= 3, "{attempts}");
+        assert!(renewals >= 3, "{renewals}");
         assert!(now <= deadline + MS * 10 && now + MS * 10 >= deadline, "{:?}", now - start);
         assert_eq!(lease.loss(), Some(LossCause::Expired));
         assert!(shared.state().leases.is_empty() && shared.state().ticks.is_empty());

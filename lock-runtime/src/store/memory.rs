@@ -34,8 +34,8 @@ struct Lock {
     freed: Arc<Notify>,
 }
 
-/// The outcome of one attempt to take a lock.
-enum Taken {
+/// The outcome of one try to take a lock.
+enum TakeOutcome {
     Granted(Fence),
     Busy { held: Held, freed: OwnedNotified },
 }
@@ -58,7 +58,7 @@ impl Lock {
 
 impl Locks {
     /// Takes the lock if it is free.
-    fn take(&mut self, claim: &Claim) -> Taken {
+    fn take(&mut self, claim: &Claim) -> TakeOutcome {
         if self.by_key.len() >= self.sweep_at {
             self.by_key.retain(|_, lock| lock.is_needed());
             self.sweep_at = self.by_key.len() * 2 + 64;
@@ -66,13 +66,14 @@ impl Locks {
         let lock = self.by_key.entry(claim.key.clone()).or_default();
         if let Some(held) = lock.held() {
             // Subscribed under the mutex, so that no release is missed.
-            return Taken::Busy { held, freed: Arc::clone(&lock.freed).notified_owned() };
+            return TakeOutcome::Busy { held, freed: Arc::clone(&lock.freed).notified_owned() };
         }
         lock.held = Some(Held { by: claim.token, until: Instant::now() + claim.ttl });
-        Taken::Granted(self.next_fence())
+        TakeOutcome::Granted(self.next_fence())
     }
 
-    /// Starts from the time, as Redis does, so that fences grow from one run of a program to the next.
+    /// Starts from the current time, as Redis does, so that fences grow from one run of a program to
+    /// the next.
     fn next_fence(&mut self) -> Fence {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = time.as_micros().try_into().unwrap_or(u64::MAX);
@@ -80,7 +81,7 @@ impl Locks {
         Fence::new(self.last_fence)
     }
 
-    /// The lock as held by `token`, if it is.
+    /// The hold of `token`, if it holds the lock.
     fn held_by(&mut self, key: &Key, token: Token) -> Option<&mut Held> {
         let lock = self
             .by_key
@@ -100,7 +101,7 @@ impl Locks {
         if let Some(keep) = release.keep() {
             let owned = self.renew(key, *token, keep);
             if let Some(lock) = self.by_key.get(key) {
-                // The lock may end earlier than the waiters expect.
+                // The lock may now expire earlier than the waiters expect.
                 lock.freed.notify_waiters();
             }
             return owned;
@@ -124,8 +125,8 @@ impl MemoryStore {
         loop {
             let sent = Instant::now();
             let (held, freed) = match lock(&self.0).take(claim) {
-                Taken::Granted(fence) => return Ok(Acquired::Granted { sent, fence }),
-                Taken::Busy { held, freed } => (held, freed),
+                TakeOutcome::Granted(fence) => return Ok(Acquired::Granted { sent, fence }),
+                TakeOutcome::Busy { held, freed } => (held, freed),
             };
             let until = claim.wait_until.map_or(held.until, |until| until.min(held.until));
             let was_freed = until > sent && {

@@ -29,7 +29,7 @@ use super::{Store, StoreError};
 use crate::error::{LockError, Step};
 use crate::token;
 
-/// The options that only Redis understands.
+/// The options of Redis stores.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RedisOptions {
     /// How many replicas have to acknowledge a grant or a renewal.
@@ -42,7 +42,7 @@ impl RedisOptions {
     /// Fails if replicas are required of a store that has none.
     pub(crate) fn refuse_replicas(&self, store: &str) -> Result<(), LockError> {
         if self.replicas > 0 {
-            let what = format!("`replicas` does not go with {store}, which has none");
+            let what = format!("`replicas` cannot be used with {store}, which has none");
             return Err(LockError::not_configured(what));
         }
         Ok(())
@@ -88,7 +88,7 @@ pub(crate) async fn open_server(
     open_info(info, timeout, options).await
 }
 
-/// Opens the store of a client that the application has made.
+/// Opens the store of a client that the application has created.
 pub(crate) async fn open_client(
     client: &Client,
     timeout: Duration,
@@ -153,7 +153,7 @@ pub(crate) async fn open_redlock(
     Ok(Arc::new(store))
 }
 
-/// The epoch of servers without sentinels.
+/// A constant epoch, for servers without sentinels.
 fn no_epoch() -> watch::Receiver<u64> {
     watch::channel(0).1
 }

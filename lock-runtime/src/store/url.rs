@@ -9,10 +9,10 @@ use super::redis::{self, RedisOptions};
 use super::{BoxFuture, Store};
 use crate::error::LockError;
 
-/// What a store is opened with.
+/// The options of all stores.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// How long a connection or a reply may take.
+    /// How long connecting, or waiting for a reply, may take.
     pub(crate) timeout: Duration,
     #[cfg(feature = "redis")]
     pub(crate) redis: RedisOptions,
@@ -30,7 +30,7 @@ struct Scheme {
     open: Option<Open>,
 }
 
-/// A new store is one more line here.
+/// All stores: a new one is one more line here.
 const SCHEMES: &[Scheme] = &[
     scheme("memory", "", Some(memory)),
     scheme("redis", "redis", SERVER),
@@ -78,7 +78,8 @@ const fn with_tls(open: Option<Open>) -> Option<Open> {
     if cfg!(feature = "tls") { open } else { None }
 }
 
-/// Opens the store of a URL. Of the URL, errors quote the scheme at most: the rest may be a password.
+/// Opens the store of a URL. Errors quote no more of the URL than its scheme, because the rest may be a
+/// password.
 ///
 /// # Errors
 ///

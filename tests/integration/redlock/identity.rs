@@ -78,7 +78,7 @@ async fn f85_ignores_the_vote_of_a_new_server_behind_a_name() {
     group.servers[1].kill();
     eventually("the error names the reason", SOON, async || {
         let error = locks.lock("f85").ttl(SOON * 12).await.expect_err("one vote of three");
-        error.to_string().contains("was another server until")
+        error.to_string().contains("replaced another server")
     })
     .await;
     locks.lock("f85").ttl(ms(1_000)).wait(SOON).await.unwrap().release().await.unwrap();

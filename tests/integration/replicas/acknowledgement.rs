@@ -192,7 +192,7 @@ async fn f77_reports_missing_replicas_at_start() {
     let error = locks.lock("k").await.unwrap_err();
     assert!(error.to_string().contains("0 of 1 replicas have acknowledged it"), "{error}");
     let error = LockManager::builder().replicas(1).connect("memory://").await.unwrap_err();
-    assert!(error.to_string().contains("does not go with memory://"), "{error}");
+    assert!(error.to_string().contains("cannot be used with memory://"), "{error}");
 }
 
 #[tokio::test]

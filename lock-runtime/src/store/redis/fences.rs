@@ -1,15 +1,15 @@
-//! [`Fences`]: what a client knows about the fence counters of a server, for one connection.
+//! [`Fences`]: what a client knows, on one connection, about the fence counters of a server.
 
 use std::fmt;
 
 use super::reply::NodeEpoch;
 use crate::fence::Fence;
 
-/// What the scripts need to know for the next fence number.
+/// What the scripts have to know for the next fence number.
 #[derive(Debug)]
 pub(crate) struct Fences {
     /// If the counter is not above this, it may have lost numbers. 0 on a new connection, which may lead
-    /// to a server that has.
+    /// to a server that has lost some.
     seen: u64,
     epoch: Epoch,
 }
@@ -36,15 +36,15 @@ impl fmt::Display for Epoch {
 }
 
 impl Fences {
-    /// The state of a new connection, to a cluster node or to a master of a known epoch.
+    /// The state of a new connection: to a master with this epoch, or to a cluster node.
     pub(crate) fn new(epoch: Option<u64>) -> Self {
         let reported = Epoch::Reported { report: NodeEpoch::default(), version: 0 };
         Self { seen: 0, epoch: epoch.map_or(reported, Epoch::Fixed) }
     }
 
-    /// `seen` and `epoch` as the scripts expect them. With a new version of the slot map, the node may
+    /// Returns the arguments `seen` and `epoch` of the scripts. With a new version of the slot map, the node may
     /// have received a slot, and a higher epoch with it: the script reads the epoch again.
-    pub(crate) fn terms(&mut self, map_version: u64) -> [String; 2] {
+    pub(crate) fn script_args(&mut self, map_version: u64) -> [String; 2] {
         if let Epoch::Reported { report, version } = &mut self.epoch
             && *version != map_version
         {
@@ -58,7 +58,7 @@ impl Fences {
     ///
     /// In a cluster, each slot has a counter. The first number of an epoch is a floor for all of them;
     /// later numbers say nothing about the counters of other slots.
-    pub(crate) fn note(&mut self, fence: Fence, reported: Option<NodeEpoch>) {
+    pub(crate) fn record(&mut self, fence: Fence, reported: Option<NodeEpoch>) {
         match &mut self.epoch {
             Epoch::Fixed(_) => self.seen = self.seen.max(fence.get()),
             Epoch::Reported { report, .. } => {
@@ -84,18 +84,18 @@ mod tests {
     #[test]
     fn remembers_the_greatest_number_of_a_server() {
         let mut fences = Fences::new(Some(7));
-        assert_eq!(fences.terms(0), ["0", "7"]);
+        assert_eq!(fences.script_args(0), ["0", "7"]);
         for (fence, seen) in [(5, "5"), (9, "9"), (8, "9")] {
-            fences.note(Fence::new(fence), None);
-            assert_eq!(fences.terms(0), [seen, "7"]);
+            fences.record(Fence::new(fence), None);
+            assert_eq!(fences.script_args(0), [seen, "7"]);
         }
     }
 
     #[test]
     fn remembers_the_first_number_of_each_epoch_of_a_node() {
         let mut fences = Fences::new(None);
-        assert_eq!(fences.terms(1), ["0", ""]);
-        for (fence, reported, terms) in [
+        assert_eq!(fences.script_args(1), ["0", ""]);
+        for (fence, reported, args) in [
             (50, Some(report(0, 10)), ["50", "0 10"]), // a cluster without any election
             (99, None, ["50", "0 10"]),
             (60, Some(report(0, 20)), ["50", "0 20"]),
@@ -104,9 +104,9 @@ mod tests {
             (20, Some(report(3, 40)), ["70", "3 40"]),
             (80, Some(report(3, 5)), ["70", "3 5"]), // the clock went back again
         ] {
-            fences.note(Fence::new(fence), reported);
-            assert_eq!(fences.terms(1), terms);
+            fences.record(Fence::new(fence), reported);
+            assert_eq!(fences.script_args(1), args);
         }
-        assert_eq!(fences.terms(2), ["70", ""]);
+        assert_eq!(fences.script_args(2), ["70", ""]);
     }
 }

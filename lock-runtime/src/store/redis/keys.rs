@@ -1,4 +1,4 @@
-//! [`Keys`]: the names of the keys of one lock.
+//! [`Keys`]: the keys of one lock.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use super::topology::slot::{self, Slot};
 use crate::key::Key;
 
 /// The fence counter: one for all locks, because a counter for each lock would stay for ever. In a
-/// cluster, there is one for each slot, whose name ends with a tag of the slot.
+/// cluster, each slot has one, whose key ends with a tag of the slot.
 const FENCE: &str = "lock-runtime:fence";
 
-/// The names of the lock, its queue, the state of its waiters, and the fence counter, in the order in
-/// which the scripts expect them.
+/// The keys of a lock, its queue, the state of its waiters, and the fence counter, in the order in which
+/// the scripts expect them.
 #[derive(Debug)]
 pub(crate) struct Keys {
     key: Key,
@@ -20,12 +20,12 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The names on one server.
+    /// The keys on one server.
     pub(crate) fn of(key: &Key) -> Self {
         Self::with_counter(key, FENCE.into())
     }
 
-    /// The names in a cluster.
+    /// The keys in a cluster.
     pub(crate) fn in_cluster(key: &Key) -> Self {
         let tag = Slot::of(key.as_str()).tag();
         Self::with_counter(key, format!("{FENCE}:{{{tag}}}").into())
@@ -40,13 +40,13 @@ impl Keys {
         [self.key.as_str(), &self.waiters, &self.peers, &self.fence]
     }
 
-    /// The names for scripts without a queue. Each further name costs the server half a microsecond.
+    /// The keys for scripts without a queue. Each further key costs the server half a microsecond.
     pub(crate) fn without_queue(&self) -> [&str; 2] {
         [self.key.as_str(), &self.fence]
     }
 }
 
-/// A name in the slot of the key that belongs to no other key.
+/// Returns a helper key of a lock, in the slot of its key. The helper keys of different locks differ.
 fn helper(key: &str, name: &str) -> String {
     match slot::hash_tag(key) {
         Some(tag) if tag.len() + 2 != key.len() => [key, ":", name].concat(),
@@ -60,34 +60,34 @@ fn helper(key: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn names(key: &str) -> Vec<String> {
+    fn keys(key: &str) -> Vec<String> {
         Keys::in_cluster(&key.into()).all().map(str::to_owned).into()
     }
 
     #[test]
-    fn names_of_a_lock_share_its_slot() {
+    fn keys_of_a_lock_share_its_slot() {
         let odd =
             ["order:{}", "a}b", "}{", "a{}b{c}d", "{", "}", "{}", "a{b", "{a}{b}", "é}", "a b"];
         for key in ["order:42", "order:{42}:x"].into_iter().chain(odd) {
-            for name in names(key) {
-                assert_eq!(Slot::of(&name), Slot::of(key), "{name:?} of {key:?}");
+            for helper in keys(key) {
+                assert_eq!(Slot::of(&helper), Slot::of(key), "{helper:?} of {key:?}");
             }
         }
     }
 
     #[test]
-    fn names_of_different_locks_differ() {
-        let keys = ["a", "{a}", "a}", "{a", "}a", "a{}", "{}a", "{a}a"];
-        let mut names: Vec<_> = keys.into_iter().flat_map(|key| names(key)[..3].to_vec()).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), 3 * keys.len());
+    fn keys_of_different_locks_differ() {
+        let locks = ["a", "{a}", "a}", "{a", "}a", "a{}", "{}a", "{a}a"];
+        let mut all: Vec<_> = locks.into_iter().flat_map(|key| keys(key)[..3].to_vec()).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 3 * locks.len());
     }
 
     #[test]
-    fn names_of_ordinary_locks_are_readable() {
-        let names = Keys::of(&"order:42".into());
+    fn keys_of_ordinary_locks_are_readable() {
+        let keys = Keys::of(&"order:42".into());
         let expected = ["order:42", "{order:42}:waiters", "{order:42}:peers", "lock-runtime:fence"];
-        assert_eq!(names.all(), expected);
+        assert_eq!(keys.all(), expected);
     }
 }

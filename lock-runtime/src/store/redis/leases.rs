@@ -1,4 +1,4 @@
-//! Renewing and releasing leases on one server, for both protocols.
+//! The renewal and the release of leases on one server, for both protocols.
 
 use std::future::Future;
 use std::time::Duration;
@@ -50,12 +50,12 @@ fn renewed(written: WriteReply) -> RenewReply {
     Ok(owned)
 }
 
-/// Releases a lock on the connection `before`, which carried its acquire, or else on a new one. On the
-/// same connection, the release is executed after the acquire, even if both are late. On another one it
-/// may come too early, but if the first one does not reply, this is the best left, besides the lock's
-/// own expiry.
+/// Releases a lock on `carrier`, the connection that carried its acquire, or else on another one. On the
+/// same connection, the release is executed after the acquire, even if both are late. On another one, it
+/// may overtake the acquire, but if the carrier does not reply, only this and the lock's own expiry are
+/// left.
 pub(super) async fn release_after<C, R>(
-    before: Option<Connection>,
+    carrier: Option<Connection>,
     connection: impl Fn() -> C,
     release: impl Fn(Connection) -> R,
 ) -> Result<Owned, ClientError>
@@ -63,14 +63,14 @@ where
     C: Future<Output = Result<Connection, ClientError>>,
     R: Future<Output = Result<Owned, ClientError>>,
 {
-    if let Some(before) = before.filter(|before| !before.is_broken())
-        && let Ok(owned) = release(before).await
+    if let Some(carrier) = carrier.filter(Connection::is_usable)
+        && let Ok(owned) = release(carrier).await
     {
         return Ok(owned);
     }
     match release(connection().await?).await {
-        // The connection may have been dead for a long time. The result of the second attempt does not
-        // say whether the first one has released the lock.
+        // The connection may have been dead for a long time. The result of the second try does not say
+        // whether the first one has released the lock.
         Err(ClientError { kind: Kind::Disconnected, .. }) => {
             release(connection().await?).await.map(|_| Owned::Yes)
         }

@@ -1,4 +1,4 @@
-//! [`QueueStore`]: the protocol of one server that decides alone, with a fair queue of waiters.
+//! [`QueueStore`]: the protocol for one server that decides alone, with a fair queue of waiters.
 
 mod pending;
 pub(crate) mod waiter;
@@ -64,13 +64,13 @@ pub(super) struct QueueStore {
 }
 
 impl QueueStore {
-    /// The store with this name, on servers that `router` makes of a configuration.
+    /// Creates the store with this name, on the servers that `router` builds from a configuration.
     ///
-    /// The nodes of a cluster forward messages to each other, also a message that a node has sent to a
-    /// waiter which it then took for dead, because the waiter listens elsewhere. Therefore a message is
-    /// no proof there. Sharded messages stay on their node, but when a slot moves, the node ends the
-    /// subscription unasked, which the `redis` crate takes for the reply to a command. With replicas,
-    /// a hand-over has to be acknowledged first.
+    /// The nodes of a cluster forward messages to each other, including a message to a waiter that the
+    /// sender then takes for dead, because the waiter listens on another node. Therefore, no message in a
+    /// cluster proves a grant. Sharded messages stay on their node, but when a slot moves, the node ends
+    /// the subscription unasked, and the `redis` crate takes this for the reply to a command. With
+    /// replicas, a hand-over has to be acknowledged first.
     pub(super) fn new(name: String, config: Config, router: impl FnOnce(Config) -> Router) -> Self {
         let pending = Arc::<Pending>::default();
         let is_asynchronous = config.replication.is_asynchronous();
@@ -84,7 +84,7 @@ impl QueueStore {
         Ok(self.router.verify(&self.name).await?)
     }
 
-    /// Sends requests until the lock is granted or the time to wait is over.
+    /// Sends requests until the lock is granted or the wait is over.
     async fn take(&self, claim: &Claim) -> Result<Acquired, ClientError> {
         let Claim { key, token, ttl, wait_until, .. } = claim;
         let jitter = Jitter::new(token.seed());
@@ -93,9 +93,9 @@ impl QueueStore {
         let mut expects_grant = true;
         loop {
             let connection = self.router.connection(key.as_str()).await?;
-            let pause = waiter.may_queue(Instant::now()).then(|| waiter.pause());
+            let interval = waiter.may_queue(Instant::now()).then(|| waiter.poll_interval());
             let sent = Instant::now();
-            let request = |connection| self.request(connection, claim, pause, expects_grant);
+            let request = |connection| self.request(connection, claim, interval, expects_grant);
             let (reply, connection) = self.router.send(key.as_str(), connection, request).await?;
             let queued = match reply {
                 Acquisition::Granted(fence, _) => return Ok(Acquired::Granted { sent, fence }),
@@ -107,7 +107,7 @@ impl QueueStore {
             };
             claim.note_answer();
             waiter.queued(sent, queued, Instant::now());
-            expects_grant = match self.hand_over(claim, &mut waiter, &connection).await {
+            expects_grant = match self.wait_for_hand_over(claim, &mut waiter, &connection).await {
                 HandOver::Proved { sent, fence } => return Ok(Acquired::Granted { sent, fence }),
                 HandOver::Announced => true,
                 HandOver::None => false,
@@ -116,7 +116,7 @@ impl QueueStore {
     }
 
     /// Waits for the hand-over until the next poll is due.
-    async fn hand_over(
+    async fn wait_for_hand_over(
         &self,
         claim: &Claim,
         waiter: &mut Waiter,
@@ -124,7 +124,7 @@ impl QueueStore {
     ) -> HandOver {
         let mut hand_over = HandOver::None;
         while let Some(message) =
-            self.pending.message(claim.token, connection, waiter.poll_at()).await
+            self.pending.next_message(claim.token, connection, waiter.poll_at()).await
         {
             if let Some((sent, fence)) = waiter.receive(message, Instant::now()) {
                 self.pending.end(claim.token);
@@ -133,50 +133,43 @@ impl QueueStore {
             match message {
                 Message::Held(_) => hand_over = HandOver::Announced,
                 Message::Free(_) => {}
-                Message::Lost => return HandOver::None,
+                Message::Disconnected => return HandOver::None,
             }
         }
         hand_over
     }
 
-    /// Sends one request for the lock. A request with a pause may join the queue. If a grant is expected,
-    /// and no other grant awaits its acknowledgement, `WAIT` is sent together with the request.
+    /// Sends one request for the lock. A request with a poll interval may join the queue. If a grant is
+    /// expected, and no `WAIT` is pending, `WAIT` is sent together with the request.
     async fn request(
         &self,
         connection: Connection,
         claim: &Claim,
-        pause: Option<Duration>,
+        poll_interval: Option<Duration>,
         expects_grant: bool,
     ) -> Result<(Acquisition, Connection), ClientError> {
-        let (pause, inbox) = match pause {
-            Some(pause) => (millis(pause), connection.inbox().await?),
+        let (interval, inbox) = match poll_interval {
+            Some(interval) => (millis(interval), connection.inbox().await?),
             None => (String::new(), ""),
         };
         let (keys, ttl, [seen, epoch]) =
-            (self.keys(&claim.key), millis(claim.ttl), self.fence_terms(&connection));
-        let [ttl, pause, inbox, seen, epoch] =
-            [&ttl, &pause, inbox, &seen, &epoch].map(str::as_bytes);
+            (self.keys(&claim.key), millis(claim.ttl), self.fence_args(&connection));
+        let [ttl, interval, inbox, seen, epoch] =
+            [&ttl, &interval, inbox, &seen, &epoch].map(str::as_bytes);
         let call = Call {
             keys: &keys.all(),
-            args: &[claim.token.as_bytes(), ttl, pause, inbox, seen, epoch],
+            args: &[claim.token.as_bytes(), ttl, interval, inbox, seen, epoch],
         };
         self.pending.sent(claim.token, &connection);
         let reply = self.call_acquire(&connection, call, expects_grant).await;
-        match &reply {
-            Ok(Acquisition::Granted(fence, epoch)) => {
-                lock(&self.fences(&connection)).note(*fence, *epoch);
-            }
-            Ok(Acquisition::Queued(Queued { last_fence, .. })) => {
-                lock(&self.fences(&connection)).note(*last_fence, None);
-            }
-            _ => {}
-        }
         match &reply {
             Ok(Acquisition::Queued(_)) => self.pending.queued(claim.token),
             Err(error) if error.may_have_run() => {}
             _ => drop(self.pending.end(claim.token)),
         }
-        Ok((reply?, connection))
+        let reply = reply?;
+        self.record_fence(&connection, &reply);
+        Ok((reply, connection))
     }
 
     /// Calls the acquire script. A grant counts once it is acknowledged.
@@ -203,8 +196,18 @@ impl QueueStore {
         Ok(reply)
     }
 
-    /// Renews leases of one server with one request, and single leases again where a cluster redirects
-    /// them.
+    /// Records the fence in a reply, for later requests on the same connection.
+    fn record_fence(&self, connection: &Connection, reply: &Acquisition) {
+        let (fence, epoch) = match reply {
+            Acquisition::Granted(fence, epoch) => (*fence, *epoch),
+            Acquisition::Queued(Queued { last_fence, .. }) => (*last_fence, None),
+            Acquisition::Busy { .. } | Acquisition::NotALock { .. } => return,
+        };
+        lock(&self.fences(connection)).record(fence, epoch);
+    }
+
+    /// Renews the leases of one server with one request, and each lease that a cluster redirects with
+    /// another.
     async fn renew_all(&self, leases: &[Renewal]) -> Result<Vec<RenewReply>, ClientError> {
         let Some(first) = leases.first() else { return Ok(Vec::new()) };
         let connection = self.router.connection(first.key.as_str()).await?;
@@ -218,7 +221,7 @@ impl QueueStore {
                 };
                 let renew = |connection| async move { leases::renew(&connection, lease).await };
                 let again = self.router.resend(lease.key.as_str(), connection, error, renew);
-                // No longer than the other leases can wait for their replies.
+                // Limited, because the results of the other leases wait for it.
                 let in_time = timeout(lease.patience, again).await;
                 in_time.unwrap_or_else(|_| Err(ClientError::no_reply()))
             }
@@ -236,7 +239,7 @@ impl QueueStore {
             let keys = &keys;
             async move {
                 let keep = release.keep().map_or_else(String::new, millis);
-                let [seen, epoch] = self.fence_terms(&connection);
+                let [seen, epoch] = self.fence_args(&connection);
                 let [keep, seen, epoch] = [&keep, &seen, &epoch].map(String::as_bytes);
                 let args = [release.token.as_bytes(), keep, seen, epoch];
                 let call = Call { keys: &keys.all(), args: &args };
@@ -255,8 +258,8 @@ impl QueueStore {
         self.fences.of(connection, || std::sync::Mutex::new(Fences::new(epoch)))
     }
 
-    fn fence_terms(&self, connection: &Connection) -> [String; 2] {
-        lock(&self.fences(connection)).terms(self.router.version())
+    fn fence_args(&self, connection: &Connection) -> [String; 2] {
+        lock(&self.fences(connection)).script_args(self.router.version())
     }
 }
 
@@ -307,9 +310,9 @@ impl Store for QueueStore {
 
     fn release<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Owned, StoreError>> {
         Box::pin(async {
-            let before = self.pending.end(release.token);
+            let carrier = self.pending.end(release.token);
             let connection = || self.router.connection(release.key.as_str());
-            Ok(release_after(before, connection, |on| self.release_on(on, release)).await?)
+            Ok(release_after(carrier, connection, |on| self.release_on(on, release)).await?)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! [`Redlock`]: the protocol of several independent servers, of which a majority has to grant each lock.
+//! [`Redlock`]: the protocol for several independent servers, of which a majority has to grant each lock.
 //!
 //! A request to each server takes the lock there, and its reply carries the next number of the server's
 //! counter. A second request to the servers that granted the lock confirms a fence above the numbers of a
@@ -24,11 +24,11 @@ use redis::{ConnectionInfo, Value};
 use tokio::time::{sleep_until, timeout_at};
 
 use self::acquire::{Acquire, Defeat};
-use self::eligibility::Electorate;
+use self::eligibility::Voters;
 use self::node::Nodes;
 use self::notify::Channels;
 use self::pending::{Pending, ReleaseOrder};
-use self::quorum::Tally;
+use self::quorum::ReplyCount;
 use super::client::connector::Config;
 use super::client::error::ClientError;
 use super::client::fan_out::FanOut;
@@ -40,7 +40,7 @@ use crate::store::{
     Acquired, BoxFuture, Claim, Owned, Release, Renewal, Renewed, Store, StoreError,
 };
 
-/// With fewer servers, a majority cannot do without one of them.
+/// With fewer servers, a majority tolerates no failure.
 const MIN_SERVERS: usize = 3;
 
 /// Keeps locks in a majority of several Redis servers.
@@ -62,7 +62,7 @@ impl Redlock {
         if count < MIN_SERVERS || count.is_multiple_of(2) {
             return Err(format!(
                 "redlock:// needs an odd number of at least {MIN_SERVERS} servers, and there are {count}; \
-                 an even number tolerates no more failures than one server less"
+                 an even number tolerates no more failures than one server fewer"
             ));
         }
         let mut hosts = HashSet::new();
@@ -72,29 +72,29 @@ impl Redlock {
         }
         let name = url::names("redlock", &servers);
         let channels = Arc::<Channels>::default();
-        let nodes = Nodes::new(servers, Config { on_push: publish_to(&channels), ..config });
+        let nodes = Nodes::new(servers, Config { on_push: deliver_to(&channels), ..config });
         Ok(Self { name, nodes, pending: Arc::default(), channels })
     }
 
-    /// Checks that a majority of the servers replies, and that no two names lead to the same server.
+    /// Checks that a majority of the servers replies, and that no two addresses lead to the same server.
     pub(super) async fn verify(&self) -> Result<(), StoreError> {
         current_runtime()?;
         let nodes = self.nodes.iter();
         let mut replies =
             FanOut::new(nodes.map(|(index, node)| async move { (index, node.verify().await) }));
-        let (mut causes, electorate) = (Vec::new(), Electorate::default());
+        let (mut causes, voters) = (Vec::new(), Voters::default());
         while let Some((index, verified)) = replies.next().await {
             let name = &self.nodes.get(index).name;
             match verified {
-                Ok(identity) => electorate
+                Ok(identity) => voters
                     .admit(name, &identity)
                     .map_err(|error| ClientError::refused(format!("{name} {error}")))?,
                 Err(error) => causes.push((index, error)),
             }
         }
-        let votes = self.nodes.len() - causes.len();
-        if votes < self.nodes.quorum() {
-            let done = format!("{votes} of {} servers replied", self.nodes.len());
+        let usable = self.nodes.len() - causes.len();
+        if usable < self.nodes.quorum() {
+            let done = format!("{usable} of {} servers replied", self.nodes.len());
             return Err(self.nodes.too_few(done, &causes));
         }
         for (index, error) in causes {
@@ -104,7 +104,7 @@ impl Redlock {
         Ok(())
     }
 
-    /// Makes one attempt, and pauses after it if the lock is busy and there is time for another one.
+    /// Makes one attempt, and backs off if the lock is busy and there is time for another attempt.
     async fn take(&self, claim: &Claim) -> Result<Acquired, StoreError> {
         current_runtime()?;
         let Claim { key, token, ttl, wait_until, attempt, .. } = claim;
@@ -121,8 +121,8 @@ impl Redlock {
             return Ok(busy);
         }
         let released = released.unwrap_or_else(listen);
-        let pause = Instant::now() + backoff::after(*attempt, *ttl, token.seed());
-        let until = wait_until.map_or(pause, |until| until.min(pause));
+        let next = Instant::now() + backoff::after(*attempt, *ttl, token.seed());
+        let until = wait_until.map_or(next, |until| until.min(next));
         if timeout_at(until.into(), released).await.is_ok() {
             let soon = Instant::now() + backoff::after_notification(token.seed());
             sleep_until(until.min(soon).into()).await;
@@ -130,7 +130,7 @@ impl Redlock {
         Ok(Acquired::Again)
     }
 
-    /// Counts the replies about some leases, until all are decided or the time is over.
+    /// Counts the replies about some leases, until all are decided or the limit is reached.
     async fn count(
         &self,
         mut replies: Replies,
@@ -141,38 +141,38 @@ impl Redlock {
         let limit = Instant::now() + limit;
         let count = self.nodes.len();
         let mut missing: Vec<_> = (0..count).collect();
-        let mut tallies = vec![(Tally::default(), Vec::new()); leases];
-        while tallies.iter().any(|(tally, _)| tally.decision(count).is_none()) {
+        let mut counts = vec![(ReplyCount::default(), Vec::new()); leases];
+        while counts.iter().any(|(replies, _)| replies.decision(count).is_none()) {
             let reply = timeout_at(limit.into(), replies.next()).await;
             let Ok(Some((index, reply))) = reply else { break };
             missing.retain(|node| *node != index);
             let reply = reply.unwrap_or_else(|error| vec![Err(error); leases]);
-            for ((tally, causes), result) in tallies.iter_mut().zip(reply) {
+            for ((replies, causes), result) in counts.iter_mut().zip(reply) {
                 match result {
-                    Ok(owned) => tally.count(owned),
+                    Ok(owned) => replies.add(owned),
                     Err(error) => causes.push((index, error)),
                 }
             }
         }
         replies.detach();
-        let decided = |(tally, mut causes): (Tally, Vec<_>)| {
-            tally.decision(count).ok_or_else(|| {
+        let decided = |(replies, mut causes): (ReplyCount, Vec<_>)| {
+            replies.decision(count).ok_or_else(|| {
                 causes.extend(missing.iter().map(|node| (*node, ClientError::no_reply())));
-                let done = format!("{} of {count} servers {done} it", tally.yes);
+                let done = format!("{} of {count} servers {done} it", replies.yes);
                 self.nodes.too_few(done, &causes)
             })
         };
-        tallies.into_iter().map(decided).collect()
+        counts.into_iter().map(decided).collect()
     }
 
     async fn renew_all(&self, leases: &[Renewal]) -> Vec<Renewed> {
         if let Err(error) = current_runtime() {
             return leases.iter().map(|_| Err(error.clone().into())).collect();
         }
-        let shared: (Arc<[Renewal]>, Arc<Electorate>) = (leases.into(), Arc::default());
+        let shared: (Arc<[Renewal]>, Arc<Voters>) = (leases.into(), Arc::default());
         let replies = FanOut::new(self.nodes.iter().map(|(index, node)| {
-            let (leases, electorate) = shared.clone();
-            async move { (index, node.renew(leases, electorate).await) }
+            let (leases, voters) = shared.clone();
+            async move { (index, node.renew(leases, voters).await) }
         }));
         let results = self.count(replies, leases.len(), self.nodes.timeout, "renewed").await;
         let lost =
@@ -185,15 +185,15 @@ impl Redlock {
         results
     }
 
-    /// Releases a lock on all servers, each on the connection that carries an acquire without reply, if
-    /// there is one.
+    /// Releases a lock on all servers, on the connection that carries a request without a reply, if there
+    /// is one.
     fn release_everywhere(&self, release: Release) -> Replies {
         let channel = notify::channel(&release.key);
         let order = Arc::new(ReleaseOrder { release, channel });
-        let unanswered = self.pending.release(&order, self.nodes.len());
-        FanOut::new(self.nodes.iter().zip(unanswered).map(|((index, node), before)| {
+        let carriers = self.pending.release(&order, self.nodes.len());
+        FanOut::new(self.nodes.iter().zip(carriers).map(|((index, node), carrier)| {
             let order = Arc::clone(&order);
-            async move { (index, node.release(order, before).await.map(|owned| vec![Ok(owned)])) }
+            async move { (index, node.release(order, carrier).await.map(|owned| vec![Ok(owned)])) }
         }))
     }
 
@@ -205,12 +205,12 @@ impl Redlock {
     }
 }
 
-/// Wakes the waiters on push messages. All channels of these connections are those of released locks.
-fn publish_to(channels: &Arc<Channels>) -> Arc<PushHandler> {
+/// Delivers push messages to the waiters. All channels of these connections announce released locks.
+fn deliver_to(channels: &Arc<Channels>) -> Arc<PushHandler> {
     let channels = Arc::downgrade(channels);
     Arc::new(move |channel, _payload| {
         if let Some(channels) = channels.upgrade() {
-            channels.publish(channel);
+            channels.deliver(channel);
         }
     })
 }

@@ -34,9 +34,9 @@ pub enum Acquisition {
 /// The reply to a request that did not get the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queued {
-    /// The pause before the next poll.
-    pub pause: Duration,
-    /// When the lock is free at the latest, unless its holder renews it.
+    /// How long from now to poll.
+    pub poll_in: Duration,
+    /// How long from now the lock is free at the latest, unless its holder renews it.
     pub free_in: Option<Duration>,
     /// A fence that no earlier grant exceeds, and every later grant does.
     pub last_fence: Fence,
@@ -56,7 +56,7 @@ impl Acquisition {
     ///
     /// # Errors
     ///
-    /// A reply that no script sends.
+    /// An error about a reply that no script sends.
     pub(crate) fn read(reply: &Value) -> Result<Self, ClientError> {
         let acquisition = match reply {
             Value::Int(number) => fence(*number).map(|fence| Self::Granted(fence, None)),
@@ -71,9 +71,9 @@ impl Acquisition {
             [Value::Int(number), Value::BulkString(epoch)] => {
                 Some(Self::Granted(fence(*number)?, Some(node_epoch(epoch)?)))
             }
-            [Value::Int(pause), Value::Int(free_in), Value::Int(number)] => {
-                let (last_fence, pause) = (fence(*number)?, duration(*pause)?);
-                Some(Self::Queued(Queued { pause, free_in: duration(*free_in), last_fence }))
+            [Value::Int(poll_in), Value::Int(free_in), Value::Int(number)] => {
+                let (last_fence, poll_in) = (fence(*number)?, duration(*poll_in)?);
+                Some(Self::Queued(Queued { poll_in, free_in: duration(*free_in), last_fence }))
             }
             [Value::Nil, Value::Int(free_in)] => {
                 Some(Self::Busy { holder: None, free_in: duration(*free_in) })
@@ -106,7 +106,7 @@ fn node_epoch(text: &[u8]) -> Option<NodeEpoch> {
     Some(NodeEpoch { epoch: epoch.parse().ok()?, at: at.parse().ok()? })
 }
 
-/// Milliseconds, or -1 for never.
+/// Reads milliseconds; -1 means never.
 fn duration(ms: i64) -> Option<Duration> {
     ms.try_into().ok().map(Duration::from_millis)
 }
@@ -135,7 +135,7 @@ mod tests {
         let last_fence = Fence::new(16);
         assert_eq!(
             read(&[Value::Int(100), Value::Int(-1), Value::Int(16)]),
-            Some(Acquisition::Queued(Queued { pause: ms(100), free_in: None, last_fence }))
+            Some(Acquisition::Queued(Queued { poll_in: ms(100), free_in: None, last_fence }))
         );
         assert_eq!(
             read(&[text("other"), Value::Int(5)]),

@@ -14,8 +14,8 @@ use super::error::{self, ClientError, Reply};
 use super::replication::{Replication, Unacknowledged};
 use crate::sync::lock;
 
-/// How many replies in a row may be missing before a connection is replaced. A connection into a black
-/// hole shows no other sign, for hours.
+/// How many replies in a row may be missing before a connection is replaced. A black-holed connection
+/// shows no other sign, for hours.
 const MAX_MISSING: u32 = 2;
 
 /// One connection to a server, which executes commands in the order in which they are sent.
@@ -39,7 +39,7 @@ pub(super) struct State {
     replication: Replication,
     broken: AtomicBool,
     disconnected: Notify,
-    /// Replies that have been missing since the last one that came.
+    /// How many replies have been missing since the last one.
     missing: AtomicU32,
     pace: Mutex<Duration>,
     unacknowledged: Mutex<Unacknowledged>,
@@ -53,7 +53,7 @@ pub(super) struct State {
     pub(super) warned_no_push: Arc<AtomicBool>,
 }
 
-/// What a new connection is made of.
+/// The properties of a new connection.
 #[derive(Debug)]
 pub(super) struct Properties {
     pub(super) address: String,
@@ -76,7 +76,7 @@ impl Connection {
         Self { asking: true, ..self }
     }
 
-    /// A new pipeline for [`send`](Self::send).
+    /// Starts a pipeline for [`send`](Self::send).
     pub(super) fn pipeline(&self) -> Pipeline {
         let mut commands = Pipeline::new();
         if self.asking {
@@ -95,7 +95,7 @@ impl Connection {
         }
         let reply = self.multiplexed.clone().send_packed_command(command).await;
         let reply = reply.and_then(Value::extract_error);
-        self.state.note_reply(&reply);
+        self.state.record_reply(&reply);
         self.state.check_epoch()?;
         reply.map_err(|error| ClientError::sending(&error))
     }
@@ -104,12 +104,12 @@ impl Connection {
     pub(crate) async fn send(&self, commands: &Pipeline) -> Result<Vec<Reply>, ClientError> {
         let replies =
             self.multiplexed.clone().send_packed_commands(commands, 0, commands.len()).await;
-        self.state.note_reply(&replies);
+        self.state.record_reply(&replies);
         self.state.check_epoch()?;
         let replies = replies.map_err(|error| ClientError::sending(&error))?;
         let replies = replies.into_iter().map(|reply| {
             let reply = reply.extract_error();
-            self.state.note_reply(&reply);
+            self.state.record_reply(&reply);
             reply.map_err(|error| ClientError::sending(&error))
         });
         Ok(replies.collect())
@@ -124,16 +124,16 @@ impl Connection {
     /// Subscribes to a channel.
     pub(super) async fn subscribe(&self, channel: &str) -> Result<(), RedisError> {
         let subscribed = self.multiplexed.clone().subscribe(channel).await;
-        self.state.note_reply(&subscribed);
+        self.state.record_reply(&subscribed);
         subscribed
     }
 
-    /// Waits until the connection is broken or stale: push messages no longer arrive then.
+    /// Waits until the connection is unusable, and push messages no longer arrive.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(crate) async fn lost(&self) {
+    pub(crate) async fn unusable(&self) {
         let State { epoch, disconnected, broken, .. } = &*self.state;
         let mut newest_epoch = self.state.newest_epoch.clone();
         let stale = async {
@@ -150,15 +150,15 @@ impl Connection {
         }
     }
 
-    /// Whether the connection has ended or is stale: what is sent on it now is not executed, or does not
-    /// count.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.state.broken.load(Ordering::Acquire) || self.state.is_stale()
+    /// Whether commands that are sent now may be executed and count: the connection is neither broken nor
+    /// stale.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.state.broken.load(Ordering::Acquire) && !self.state.is_stale()
     }
 
-    /// Whether the connection is neither broken nor suspect.
+    /// Whether the connection is usable and not suspect.
     pub(crate) fn is_healthy(&self) -> bool {
-        !self.is_broken() && self.state.missing.load(Ordering::Relaxed) < MAX_MISSING
+        self.is_usable() && self.state.missing.load(Ordering::Relaxed) < MAX_MISSING
     }
 
     /// The address of the server, as other nodes use it.
@@ -240,18 +240,19 @@ impl State {
         }
     }
 
-    /// Records that the connection has ended.
+    /// Records that the connection is broken.
     pub(super) fn disconnect(&self) {
         self.broken.store(true, Ordering::Release);
         self.disconnected.notify_waiters();
     }
 
+    /// Whether the server was demoted after the connection was made.
     fn is_stale(&self) -> bool {
         self.epoch < *self.newest_epoch.borrow()
     }
 
     /// Records what a reply, or its absence, says about the connection.
-    fn note_reply<T>(&self, reply: &Result<T, RedisError>) {
+    fn record_reply<T>(&self, reply: &Result<T, RedisError>) {
         match reply {
             Err(error) if error.is_timeout() => drop(self.missing.fetch_add(1, Ordering::Relaxed)),
             Err(error) if error::breaks_connection(error) => {
@@ -261,7 +262,7 @@ impl State {
         }
     }
 
-    /// Fails if the server is no longer the master: its reply does not count, whatever it says.
+    /// Fails if the server is no longer the master, because its replies no longer count.
     fn check_epoch(&self) -> Result<(), ClientError> {
         if self.is_stale() {
             let Self { address, .. } = self;
@@ -284,7 +285,7 @@ impl<T> Default for PerConnection<T> {
 }
 
 impl<T> PerConnection<T> {
-    /// The value of a connection, which `new` makes the first time.
+    /// Returns the value of a connection, which `new` creates the first time.
     pub(crate) fn of(&self, connection: &Connection, new: impl FnOnce() -> T) -> Arc<T> {
         let mut values = lock(&self.0);
         if let Some((_, value)) = values.get(&connection.state.id) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use redis::aio::SendError;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError,
 };
@@ -18,9 +19,9 @@ use super::handshake;
 use super::pubsub::{self, PushHandler};
 use super::replication::Replication;
 
-/// What the connections of one manager have in common.
+/// The configuration that all connections of a manager share.
 pub(crate) struct Config {
-    /// How long a connection or a reply may take.
+    /// How long connecting, or waiting for a reply, may take.
     pub(crate) timeout: Duration,
     pub(crate) replication: Replication,
     /// The name of the connections in `CLIENT LIST`.
@@ -41,14 +42,14 @@ impl fmt::Debug for Config {
 
 /// Finds the server anew for each connection.
 pub(crate) trait Resolver: Send + Sync {
-    /// The settings of the server. The address may be another one.
+    /// The settings of the server. Its address may differ.
     fn settings(&self) -> &ConnectionInfo;
 
-    /// How to connect to the server now, and its failover epoch.
+    /// Finds how to connect to the server now, and its failover epoch.
     fn resolve(&self) -> Resolving<'_>;
 }
 
-/// A server that is being found: how to connect, and its failover epoch.
+/// The future of [`Resolver::resolve`].
 pub(crate) type Resolving<'a> =
     Pin<Box<dyn Future<Output = Result<(ConnectionInfo, u64), ClientError>> + Send + 'a>>;
 
@@ -56,7 +57,7 @@ pub(crate) type Resolving<'a> =
 pub(crate) enum Target {
     /// Always at the same address.
     Fixed(Box<ConnectionInfo>),
-    /// Where the resolver says; the server has to be a master.
+    /// Wherever the resolver finds it; the server has to be a master.
     Resolved(Arc<dyn Resolver>),
 }
 
@@ -64,7 +65,7 @@ pub(crate) enum Target {
 pub(crate) struct Connector {
     target: Target,
     config: Arc<Config>,
-    /// Whether to speak RESP3; cleared when the server turns out not to know it.
+    /// Whether to use RESP3; cleared when the server turns out not to support it.
     resp3: AtomicBool,
 }
 
@@ -142,15 +143,8 @@ impl Connector {
             .set_connection_timeout(Some(*timeout))
             .set_response_timeout(Some(*timeout));
         if resp3 {
-            let (state, on_push) = (Arc::clone(&state), Arc::clone(on_push));
-            config = config.set_push_sender(move |push: PushInfo| {
-                if push.kind == PushKind::Disconnection {
-                    state.disconnect();
-                } else if let Some((channel, payload)) = pubsub::message(&push) {
-                    on_push(channel, payload);
-                }
-                Ok::<(), redis::aio::SendError>(())
-            });
+            let receiver = push_receiver(Arc::clone(&state), Arc::clone(on_push));
+            config = config.set_push_sender(receiver);
         }
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let redis = info.redis_settings().clone().set_protocol(protocol);
@@ -159,10 +153,25 @@ impl Connector {
         let multiplexed = client.get_multiplexed_async_connection_with_config(&config).await?;
         let name = redis::cmd("CLIENT").arg("SETNAME").arg(client_name).take();
         let sent = Instant::now();
-        // Only for people who read `CLIENT LIST`, so a refusal does not matter.
+        // The name is only for readers of `CLIENT LIST`, so a refusal does not matter.
         let _ = multiplexed.clone().send_packed_command(&name).await;
         let connection = Connection::new(multiplexed, state);
         connection.set_pace(sent.elapsed());
         Ok(connection)
+    }
+}
+
+/// Receives the push messages of one connection, and the report of its end.
+fn push_receiver(
+    state: Arc<State>,
+    on_push: Arc<PushHandler>,
+) -> impl Fn(PushInfo) -> Result<(), SendError> {
+    move |push| {
+        if push.kind == PushKind::Disconnection {
+            state.disconnect();
+        } else if let Some((channel, payload)) = pubsub::message(&push) {
+            on_push(channel, payload);
+        }
+        Ok(())
     }
 }

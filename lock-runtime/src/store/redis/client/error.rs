@@ -1,15 +1,15 @@
-//! [`ClientError`]: what an error says about the command: whether it was executed, whether a retry may
-//! help, and what a person can do about it.
+//! [`ClientError`]: why a command failed, whether it was executed, whether a retry may help, and what an
+//! operator can do about it.
 
 use std::fmt;
 
 use redis::{ConnectionInfo, ErrorKind, RedisError, Value};
 
-/// Codes of error replies to commands that were not executed, but may be later.
+/// Codes of error replies to commands that were not executed; a retry may succeed.
 const TEMPORARY: [&str; 8] =
     ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY"];
 
-/// Codes of error replies to commands that were not executed, and never will be.
+/// Codes of error replies to commands that were not executed; no retry succeeds.
 const PERMANENT: [&str; 6] = ["CROSSSLOT", "FENCE", "NOAUTH", "NOPERM", "WRONGPASS", "WRONGTYPE"];
 
 /// The reply to one command.
@@ -27,7 +27,7 @@ pub(crate) struct ClientError {
 pub(crate) enum Kind {
     /// Not executed: the node at this address owns the slot.
     Moved(String),
-    /// Not executed: the slot is being moved to the node at this address, which answers this command.
+    /// Not executed: the slot is being moved to the node at this address, which executes this command.
     Ask(String),
     /// Not executed: the keys of the slot are being moved.
     TryAgain,
@@ -132,20 +132,20 @@ pub(crate) fn quotes_password(error: &RedisError, settings: &ConnectionInfo) -> 
     password.is_some_and(|password| error.to_string().contains(password))
 }
 
-/// Whether connecting fails for a reason that stays.
+/// Whether connecting failed for a permanent reason.
 pub(crate) fn is_refusal(error: &RedisError) -> bool {
     matches!(error.code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM"))
         || matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig)
 }
 
-/// Whether a script ran a command without permission. There is no code for it: the first text is that of
-/// Redis 7.0, the second that of later versions and of Valkey.
+/// Whether a script ran a command without permission. There is no error code for this: the first text is
+/// that of Redis 7.0, the second that of later versions and of Valkey.
 fn is_forbidden_in_script(error: &RedisError) -> bool {
     let texts = ["The user executing the script can't", "ACL failure in script"];
     error.detail().is_some_and(|detail| texts.iter().any(|text| detail.starts_with(text)))
 }
 
-/// Whether the connection is of no use after this error. A read-only server was demoted, and its name may
+/// Whether the connection is useless after this error. A read-only server was demoted, and its name may
 /// lead to the new master by now; a server that demands a login has forgotten the previous one.
 pub(crate) fn breaks_connection(error: &RedisError) -> bool {
     match error.code() {
@@ -163,7 +163,7 @@ pub(crate) fn is_resp3_unknown(error: &RedisError) -> bool {
     error.kind() == ErrorKind::RESP3NotSupported || error.code() == Some("NOPROTO") || unknown_hello
 }
 
-/// The text of an error, with advice if there is some.
+/// The text of an error, with advice if there is any.
 fn explained(error: &RedisError) -> String {
     let advice = match error.code() {
         Some("WRONGPASS" | "NOAUTH") => "check the user and the password of the URL",

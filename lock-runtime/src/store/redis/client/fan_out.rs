@@ -1,4 +1,4 @@
-//! Requests to several servers at once.
+//! [`FanOut`]: requests to several servers at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

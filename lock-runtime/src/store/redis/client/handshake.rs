@@ -1,4 +1,4 @@
-//! What a server has to be before it is used.
+//! The checks that a server has to pass before it is used.
 
 use redis::{ConnectionInfo, Value};
 
@@ -15,8 +15,8 @@ pub(crate) enum Role {
     ClusterNode,
 }
 
-/// Checks that a server replies, is a Redis, accepts writes, runs scripts and has the required replicas.
-/// Warns of settings by which it may forget keys.
+/// Checks that a server replies, is a Redis server, accepts writes, runs scripts and has the required
+/// replicas. Warns of settings that let it evict keys.
 pub(crate) async fn verify(
     connection: &Connection,
     store: &str,
@@ -58,7 +58,7 @@ pub(crate) async fn verify(
     Ok(())
 }
 
-/// Checks that the server that the sentinels name is a master. Without permission for `INFO`, the first
+/// Checks that a server that the sentinels reported is a master. Without permission for `INFO`, the first
 /// write shows it.
 pub(super) async fn require_master(
     connection: &Connection,

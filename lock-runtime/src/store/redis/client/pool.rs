@@ -16,8 +16,8 @@ use crate::sync::{NO_RUNTIME, lock};
 #[derive(Debug)]
 pub(crate) struct Pool {
     connector: Arc<Connector>,
-    /// A list, because there are few runtimes.
-    by_runtime: Mutex<Vec<(runtime::Id, Arc<Slot>)>>,
+    /// A `Vec`, because there are few runtimes.
+    by_runtime: Mutex<Vec<(runtime::Id, Arc<RuntimeConnection>)>>,
 }
 
 impl Pool {
@@ -27,27 +27,26 @@ impl Pool {
 
     /// Returns a healthy connection for the current runtime, connecting if necessary.
     pub(crate) async fn connection(&self) -> Result<Connection, ClientError> {
-        self.slot()?.connection().await
+        self.of_current_runtime()?.connection().await
     }
 
-    /// The slot of the current runtime.
-    fn slot(&self) -> Result<Arc<Slot>, ClientError> {
+    fn of_current_runtime(&self) -> Result<Arc<RuntimeConnection>, ClientError> {
         let runtime = current_runtime()?;
         let mut by_runtime = lock(&self.by_runtime);
         let found = by_runtime.iter().find(|(id, _)| *id == runtime.id());
-        if let Some((_, slot)) = found.filter(|(_, slot)| !slot.has_ended()) {
-            return Ok(Arc::clone(slot));
+        if let Some((_, entry)) = found.filter(|(_, entry)| !entry.has_ended()) {
+            return Ok(Arc::clone(entry));
         }
-        by_runtime.retain(|(_, slot)| !slot.has_ended());
-        let slot = Arc::new(Slot::new(Arc::clone(&self.connector), &runtime));
-        by_runtime.push((runtime.id(), Arc::clone(&slot)));
-        Ok(slot)
+        by_runtime.retain(|(_, entry)| !entry.has_ended());
+        let entry = Arc::new(RuntimeConnection::new(Arc::clone(&self.connector), &runtime));
+        by_runtime.push((runtime.id(), Arc::clone(&entry)));
+        Ok(entry)
     }
 }
 
 /// The connection of one runtime. A broken connection is replaced when it is needed next.
 #[derive(Debug)]
-struct Slot {
+struct RuntimeConnection {
     connector: Arc<Connector>,
     current: Mutex<Option<Connection>>,
     connecting: SingleFlight<ClientError>,
@@ -55,7 +54,7 @@ struct Slot {
     runtime_watch: AbortHandle,
 }
 
-impl Slot {
+impl RuntimeConnection {
     fn new(connector: Arc<Connector>, runtime: &runtime::Handle) -> Self {
         /// Dropped when the runtime ends, which takes the driver of the connection with it.
         struct End(Arc<AtomicBool>);
@@ -99,7 +98,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for RuntimeConnection {
     fn drop(&mut self) {
         self.runtime_watch.abort();
     }

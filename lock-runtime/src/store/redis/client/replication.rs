@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::error::{ClientError, Reply};
 
-/// How many replicas acknowledge a write, and how long the server waits for them.
+/// How many replicas have to acknowledge a write, and how long the server waits for them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replication {
     pub(super) replicas: u32,
@@ -103,7 +103,7 @@ impl Acknowledgement {
 }
 
 impl WrittenTogether {
-    /// The reply to each command, with the acknowledgement of all of them.
+    /// Returns the reply to each command, with the acknowledgement of all of them.
     pub(crate) fn separate(self) -> Vec<WriteReply> {
         let Self { replies, acknowledgement } = self;
         let written = |reply: Reply| {

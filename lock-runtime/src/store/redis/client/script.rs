@@ -1,4 +1,4 @@
-//! Lua scripts, which Redis runs atomically.
+//! [`Script`]: a Lua script, which Redis runs atomically.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::error::{ClientError, Kind, Reply};
 use super::replication::WriteReply;
 
-/// A script, which is given the names of all keys that it uses.
+/// A script. Each call passes all keys that it uses.
 #[derive(Debug)]
 pub(crate) struct Script {
     code: &'static str,
@@ -70,7 +70,7 @@ impl Script {
     }
 
     /// Sends the script in full in its first call on a connection: the server may be new, and a renewal
-    /// may have no time for a second round trip. Later calls find the script known.
+    /// may have no time for a second round trip. Later calls find the script in the server's cache.
     fn command(&self, connection: &Connection, call: Call<'_>) -> Cmd {
         if connection.is_first_call(self.code) {
             return self.in_full(call);
@@ -79,7 +79,7 @@ impl Script {
         command("EVALSHA", hash, call)
     }
 
-    /// `EVAL` also teaches the server the script.
+    /// `EVAL` also adds the script to the server's cache.
     fn in_full(&self, call: Call<'_>) -> Cmd {
         command("EVAL", self.code, call)
     }

@@ -1,4 +1,4 @@
-//! [`SingleFlight`]: one attempt for many callers.
+//! [`SingleFlight`]: one run of an operation for many callers.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -46,7 +46,7 @@ impl Certificates {
 /// Installs a crypto provider for the process, unless the application has installed one.
 pub(crate) fn install_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that another thread was faster, which is as good.
+        // An error means that another thread has just installed one, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

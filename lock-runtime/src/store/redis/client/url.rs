@@ -1,4 +1,4 @@
-//! URLs of Redis servers: connection settings out of them, and addresses for errors and logs.
+//! URLs of Redis servers: the connection settings in them, and addresses for errors and logs.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, RedisError};
 
@@ -17,8 +17,8 @@ pub(crate) struct SentinelSettings {
 ///
 /// # Errors
 ///
-/// What is wrong with the URL. Of the URL itself, errors quote the scheme at most: the rest may be a
-/// password.
+/// A description of what is wrong with the URL. It quotes no more of the URL than its scheme, because the
+/// rest may be a password.
 pub(crate) fn server(url: &str) -> Result<ConnectionInfo, String> {
     connection_info(scheme(url), url)
 }
@@ -170,7 +170,7 @@ pub(crate) fn names(scheme: &str, infos: &[ConnectionInfo]) -> String {
     format!("{scheme}://{}", hosts.join(","))
 }
 
-/// The same settings with the address of another server.
+/// Returns the same settings with the address of another server.
 pub(crate) fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     let (host, info) = (host.to_owned(), info.clone());
     let addr = match info.addr().clone() {

@@ -1,4 +1,4 @@
--- Granting the lock KEYS[1].
+-- Grants the lock KEYS[1].
 -- KEYS[#KEYS]  the fence counter, shared by all locks
 
 local DAY = 86400000000 -- all times in microseconds
@@ -37,7 +37,7 @@ local function next_fence(seen, epoch)
   local failure = type(fence) == 'table' and fence.err
   if failure and not string.find(failure, 'integer') and not string.find(failure, 'overflow') then
     return nil, fence
-  elseif failure or fence >= 2 ^ 53 then -- numbers of Lua are not exact beyond
+  elseif failure or fence >= 2 ^ 53 then -- Lua's numbers are not exact beyond
     if not failure then
       redis.call('DECR', KEYS[#KEYS]) -- the key may belong to something else
     end

@@ -24,14 +24,14 @@ struct Acquire {
     connection: Connection,
     /// Whether the last request has its reply.
     replied: bool,
-    /// The last message. A message that it replaces does not matter: a waiter that misses one learns the
-    /// same by its next poll.
+    /// The last message. It may replace another one, because the next poll shows all that a waiter has
+    /// missed.
     message: Option<Message>,
     waiter: Option<Waker>,
 }
 
 impl Pending {
-    /// Records that a request is sent. Messages to `token` are kept from now on.
+    /// Records that a request is being sent. Messages to `token` are kept from now on.
     pub(super) fn sent(&self, token: Token, connection: &Connection) {
         let connection = connection.clone();
         let acquire = Acquire { connection, replied: false, message: None, waiter: None };
@@ -52,13 +52,13 @@ impl Pending {
         (!acquire.replied).then_some(acquire.connection)
     }
 
-    /// Waits for the next message to `token`, which arrives on `connection`, until some instant.
-    /// [`Message::Lost`] when the connection is lost.
+    /// Waits until `until` for the next message to `token`, which arrives on `connection`. Returns
+    /// [`Message::Disconnected`] once the connection is unusable, so that its waiters poll at once.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub(super) async fn message(
+    pub(super) async fn next_message(
         &self,
         token: Token,
         connection: &Connection,
@@ -66,8 +66,10 @@ impl Pending {
     ) -> Option<Message> {
         let message = poll_fn(|cx| {
             let mut all = lock(&self.0);
-            // Without an entry, the acquire was ended elsewhere: the next poll shows what became of it.
-            let Some(acquire) = all.get_mut(&token) else { return Poll::Ready(Message::Lost) };
+            // Without an entry, the acquire has ended elsewhere: the next poll shows how.
+            let Some(acquire) = all.get_mut(&token) else {
+                return Poll::Ready(Message::Disconnected);
+            };
             if acquire.message.is_none() {
                 acquire.waiter = Some(cx.waker().clone());
             }
@@ -76,7 +78,7 @@ impl Pending {
         let next = async {
             tokio::select! {
                 biased; // a message of a stale master proves nothing
-                () = connection.lost() => Message::Lost,
+                () = connection.unusable() => Message::Disconnected,
                 message = message => message,
             }
         };

@@ -1,5 +1,5 @@
-//! The state machine of a waiter: when it polls, and which message means that it holds the lock. Pure, so
-//! that it can be tested and model-checked as it is.
+//! [`Waiter`]: the state machine of a waiter, which decides when it polls, and which message means that it
+//! holds the lock. Pure, so that it can be tested and model-checked as it is.
 
 #![allow(unreachable_pub, clippy::must_use_candidate, reason = "public for the model only")]
 
@@ -22,8 +22,8 @@ pub enum Message {
     Held(Fence),
     /// The lock will be free in this time.
     Free(Duration),
-    /// The connection was lost, and messages with it.
-    Lost,
+    /// The connection is unusable, and messages may be missing.
+    Disconnected,
 }
 
 /// A waiter, from its first request to the grant.
@@ -36,7 +36,7 @@ pub struct Waiter {
     poll_at: Instant,
     /// When the last request with a reply was sent, and the last fence at that time.
     queued: Option<(Instant, Fence)>,
-    /// Extends each pause by up to a quarter.
+    /// Extends each poll interval by up to a quarter.
     jitter: Jitter,
 }
 
@@ -52,8 +52,9 @@ impl Waiter {
         Self { ttl, wait_until, trusts_messages, poll_at: now, queued: None, jitter }
     }
 
-    /// The pause between two polls at the head of the queue, in case messages are lost.
-    pub fn pause(&self) -> Duration {
+    /// The poll interval at the head of the queue, in case messages are lost. The server extends it for
+    /// waiters behind.
+    pub fn poll_interval(&self) -> Duration {
         Duration::from_secs(1).min(self.ttl / 3)
     }
 
@@ -70,8 +71,9 @@ impl Waiter {
     /// Applies the reply to the request that was sent after `sent`.
     pub fn queued(&mut self, sent: Instant, reply: Queued, now: Instant) {
         self.queued = Some((sent, reply.last_fence));
-        let pause = reply.pause + self.jitter.up_to(reply.pause / 4);
-        self.poll_at = now + reply.free_in.map_or(pause, |free_in| pause.min(free_in + ROUNDING));
+        let poll_in = reply.poll_in + self.jitter.up_to(reply.poll_in / 4);
+        let free_in = reply.free_in.map(|free_in| free_in + ROUNDING);
+        self.poll_at = now + free_in.map_or(poll_in, |free_in| free_in.min(poll_in));
     }
 
     /// Applies a message. If it proves a grant, returns the instant from which the lease counts, and its
@@ -91,7 +93,7 @@ impl Waiter {
             }
             (Message::Held(_), _) => {}
             (Message::Free(within), _) => self.poll_at = self.poll_at.min(now + within + ROUNDING),
-            (Message::Lost, _) => self.poll_at = now,
+            (Message::Disconnected, _) => self.poll_at = now,
         }
         None
     }
@@ -108,9 +110,9 @@ mod tests {
         (Waiter::new(MS * ttl, wait.map(|wait| now + wait), true, now, jitter), now)
     }
 
-    fn reply(pause: u32, free_in: Option<u32>, last_fence: u64) -> Queued {
+    fn reply(poll_in: u32, free_in: Option<u32>, last_fence: u64) -> Queued {
         let free_in = free_in.map(|ms| MS * ms);
-        Queued { pause: MS * pause, free_in, last_fence: Fence::new(last_fence) }
+        Queued { poll_in: MS * poll_in, free_in, last_fence: Fence::new(last_fence) }
     }
 
     fn held(fence: u64) -> Message {
@@ -118,23 +120,23 @@ mod tests {
     }
 
     #[test]
-    fn polls_at_once_and_then_after_the_pause_with_jitter() {
-        let pause = |seed| {
+    fn polls_at_once_and_then_after_the_interval_with_jitter() {
+        let interval = |seed| {
             let (mut waiter, start) = waiter(3_000, None, seed);
             assert_eq!(waiter.poll_at(), start);
             waiter.queued(start, reply(400, None, 1), start + MS * 7);
             waiter.poll_at() - (start + MS * 7)
         };
-        assert_eq!(pause(0), MS * 400);
-        let pauses: Vec<_> = (1..1_000).map(pause).collect();
-        assert!(pauses.iter().all(|pause| (MS * 400..=MS * 500).contains(pause)));
-        assert!(pauses.iter().any(|pause| *pause > MS * 495), "a quarter at most");
+        assert_eq!(interval(0), MS * 400);
+        let intervals: Vec<_> = (1..1_000).map(interval).collect();
+        assert!(intervals.iter().all(|interval| (MS * 400..=MS * 500).contains(interval)));
+        assert!(intervals.iter().any(|interval| *interval > MS * 495), "a quarter at most");
     }
 
     #[test]
-    fn pauses_for_a_third_of_the_ttl_up_to_a_second() {
-        assert_eq!(waiter(600, None, 0).0.pause(), MS * 200);
-        assert_eq!(waiter(30_000, None, 0).0.pause(), MS * 1_000);
+    fn polls_each_third_of_the_ttl_up_to_a_second() {
+        assert_eq!(waiter(600, None, 0).0.poll_interval(), MS * 200);
+        assert_eq!(waiter(30_000, None, 0).0.poll_interval(), MS * 1_000);
     }
 
     #[test]
@@ -149,15 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn polls_at_once_after_a_lost_connection() {
+    fn polls_at_once_after_a_disconnection() {
         let (mut waiter, start) = waiter(3_000, None, 0);
         waiter.queued(start, reply(1_000, None, 1), start);
-        assert_eq!(waiter.receive(Message::Lost, start + MS), None);
+        assert_eq!(waiter.receive(Message::Disconnected, start + MS), None);
         assert_eq!(waiter.poll_at(), start + MS);
     }
 
     #[test]
-    fn polls_once_more_when_the_time_to_wait_is_over() {
+    fn polls_once_more_when_the_wait_is_over() {
         let (mut waiter, start) = waiter(3_000, Some(MS * 50), 0);
         waiter.queued(start, reply(1_000, None, 1), start);
         assert_eq!(waiter.poll_at(), start + MS * 50);
@@ -216,22 +218,22 @@ mod tests {
             let (mut now, mut request) = (start, None);
             for _ in 0..12 {
                 now += Duration::from_millis(below(400));
-                let (before, pause) = (waiter.poll_at(), Duration::from_millis(1 + below(1_000)));
+                let (before, delay) = (waiter.poll_at(), Duration::from_millis(1 + below(1_000)));
                 match below(5) {
                     0 => {
                         let sent =
                             now.checked_sub(Duration::from_millis(below(100))).unwrap().max(start);
                         let last_fence = Fence::new(below(100));
-                        let free_in = (below(2) == 0).then_some(pause / 2);
-                        waiter.queued(sent, Queued { pause, free_in, last_fence }, now);
+                        let free_in = (below(2) == 0).then_some(delay / 2);
+                        waiter.queued(sent, Queued { poll_in: delay, free_in, last_fence }, now);
                         request = Some((sent, last_fence));
-                        assert!(waiter.poll_at() <= now + pause * 5 / 4, "the pause is too long");
+                        assert!(waiter.poll_at() <= now + delay * 5 / 4, "polls too late");
                         assert!(
                             free_in.is_none_or(|free| waiter.poll_at() <= now + free + ROUNDING)
                         );
                     }
-                    1 => assert_eq!(waiter.receive(Message::Lost, now), None),
-                    2 => assert_eq!(waiter.receive(Message::Free(pause), now), None),
+                    1 => assert_eq!(waiter.receive(Message::Disconnected, now), None),
+                    2 => assert_eq!(waiter.receive(Message::Free(delay), now), None),
                     _ => {
                         let fence = Fence::new(below(100));
                         let granted = waiter.receive(Message::Held(fence), now);

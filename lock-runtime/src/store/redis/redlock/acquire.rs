@@ -1,4 +1,4 @@
-//! [`Acquire`]: one attempt to get the votes of a majority, and the return of lost votes.
+//! [`Acquire`]: one attempt to get the votes of a majority, and the release of the votes if it fails.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(super) struct Acquire<'a> {
     sent: Instant,
     votes: Vec<Vote>,
     replies: FanOut<(usize, Reply)>,
-    /// When missing replies no longer count.
+    /// When the missing replies no longer count.
     deadline: Instant,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Acquire<'a> {
     }
 
     /// Returns the instant from which the lease counts, and its fence. After a lost round, no vote is
-    /// left, except votes of late servers, which are returned in the background.
+    /// left, except votes of late servers, which are released in the background.
     pub(super) async fn run(mut self) -> Result<(Instant, Fence), Defeat> {
         let mut round = Round::new(self.votes.len());
         loop {
@@ -147,56 +147,43 @@ impl<'a> Acquire<'a> {
         if self.replies.is_empty() {
             return pending.end(token);
         }
-        let late = return_late_votes(self.replies, self.attempt, self.nodes.clone());
+        let late = release_late_votes(self.replies, self.attempt, self.nodes.clone());
         tokio::spawn(async move {
             late.await;
             pending.end(token);
         });
     }
 
-    /// Returns all votes, including those that may still arrive.
+    /// Releases all votes, including those that may still arrive, and returns the cause of the loss.
     async fn lose(mut self) -> Defeat {
         let is_late = Instant::now() >= self.deadline;
-        let (order, mut returns, mut granted) = (self.release_order(), FanOut::default(), 0);
-        let unanswered = self.pending.release(&order, self.votes.len());
-        for (((_, node), vote), before) in self.nodes.iter().zip(&mut self.votes).zip(unanswered) {
+        let (order, mut releases, mut granted) = (self.release_order(), FanOut::default(), 0);
+        let carriers = self.pending.release(&order, self.votes.len());
+        for (((_, node), vote), carrier) in self.nodes.iter().zip(&mut self.votes).zip(carriers) {
             let is_granted = matches!(vote, Vote::Granted(_) | Vote::Unconfirmed(_));
             if is_late && matches!(vote, Vote::Unknown) {
-                *vote = Vote::Failed(match &before {
+                *vote = Vote::Failed(match &carrier {
                     Some(_) => ClientError::no_reply(),
                     None => ClientError::not_executed("no connection in time"),
                 });
             }
-            if is_granted || before.is_some() {
+            if is_granted || carrier.is_some() {
                 granted += usize::from(is_granted);
-                let released = node.release(Arc::clone(&order), before);
-                returns.add(async move {
-                    let _ = released.await;
+                let release = node.release(Arc::clone(&order), carrier);
+                releases.add(async move {
+                    let _ = release.await;
                     is_granted
                 });
             }
         }
         if !self.replies.is_empty() {
-            tokio::spawn(return_late_votes(self.replies, self.attempt, self.nodes.clone()));
+            tokio::spawn(release_late_votes(self.replies, self.attempt, self.nodes.clone()));
         }
-        // All releases are sent before this returns, so that the next round finds no vote in its way; the
-        // replies of servers that granted the lock are awaited.
-        let patience =
-            if granted > 0 { self.nodes.patience(self.claim.ttl) } else { Duration::ZERO };
-        let returned = async {
-            while let Some(is_granted) = returns.next().await {
-                granted -= usize::from(is_granted);
-                if granted == 0 {
-                    break;
-                }
-            }
-        };
-        let _ = timeout_at((Instant::now() + patience).into(), returned).await;
-        returns.detach();
+        await_granted(releases, granted, self.nodes.patience(self.claim.ttl)).await;
         defeat(self.nodes, self.votes)
     }
 
-    /// The release of a lost round. No waiter has waited for its end.
+    /// The release after a lost round. No waiter is notified, because the lock was not held.
     fn release_order(&self) -> Arc<ReleaseOrder> {
         let Claim { key, token, .. } = self.claim;
         let release = Release { key: key.clone(), token: *token, keep_until: None };
@@ -247,9 +234,25 @@ fn apply(vote: &mut Vote, node: usize, reply: Reply) -> Event {
     event
 }
 
-/// Awaits the missing replies. If a server has granted a lock that was released in the meantime, it is
-/// released there once more: the request may have been sent after the release.
-async fn return_late_votes(
+/// Sends all releases, so that the next round finds no vote in its way, and awaits the replies of the
+/// servers that `granted` the lock, but no longer than `patience`.
+async fn await_granted(mut releases: FanOut<bool>, mut granted: usize, patience: Duration) {
+    let patience = if granted > 0 { patience } else { Duration::ZERO };
+    let all = async {
+        while let Some(is_granted) = releases.next().await {
+            granted -= usize::from(is_granted);
+            if granted == 0 {
+                break;
+            }
+        }
+    };
+    let _ = timeout_at((Instant::now() + patience).into(), all).await;
+    releases.detach();
+}
+
+/// Awaits the missing replies. If a server has granted a lock that was released in the meantime, releases
+/// it there once more, because the request may have been sent after the release.
+async fn release_late_votes(
     mut replies: FanOut<(usize, Reply)>,
     attempt: Arc<Attempt>,
     nodes: Nodes,
@@ -280,7 +283,7 @@ fn defeat(nodes: &Nodes, votes: Vec<Vote>) -> Defeat {
         return Defeat::NotALock { kind };
     }
     if !others.is_empty() && granted + others.len() >= nodes.quorum() {
-        return Defeat::Busy(foremost(others.into_iter().map(|(_, holder)| holder).collect()));
+        return Defeat::Busy(leading(others.into_iter().map(|(_, holder)| holder).collect()));
     }
     for (index, kind) in kinds {
         causes.push((index, ClientError::refused(format!("the key holds a {kind}"))));
@@ -296,7 +299,7 @@ fn defeat(nodes: &Nodes, votes: Vec<Vote>) -> Defeat {
 }
 
 /// The holder with the most votes, and when its key expires at the latest.
-fn foremost(mut holders: Vec<Holder>) -> Holder {
+fn leading(mut holders: Vec<Holder>) -> Holder {
     // A key without an expiry outlives all others.
     holders.sort_by_key(|(_, free_in)| free_in.unwrap_or(Duration::MAX));
     let count = |name: &Option<Box<str>>| holders.iter().filter(|(other, _)| other == name).count();

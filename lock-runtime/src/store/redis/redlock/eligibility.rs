@@ -1,4 +1,4 @@
-//! Which servers may vote: each once, and none that may have lost votes in a restart.
+//! The eligibility of servers: each has one vote, and none after a restart that may have lost votes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,12 @@ use crate::store::redis::client::error::ClientError;
 use crate::store::redis::client::handshake;
 use crate::sync::lock;
 
-/// How much the uptime may be too great, because it is in whole seconds.
+/// The error of an uptime, which servers report in whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
 /// The servers that take part in one vote.
 #[derive(Debug, Default)]
-pub(super) struct Electorate(Mutex<Vec<Voter>>);
+pub(super) struct Voters(Mutex<Vec<Voter>>);
 
 #[derive(Debug)]
 struct Voter {
@@ -24,8 +24,8 @@ struct Voter {
     run_id: Arc<str>,
 }
 
-impl Electorate {
-    /// Admits the server with this name, unless it takes part under another name.
+impl Voters {
+    /// Admits a server, unless it already takes part under another name.
     pub(super) fn admit(&self, name: &Arc<str>, identity: &Identity) -> Result<(), ClientError> {
         let run_id = &identity.run_id;
         let mut voters = lock(&self.0);
@@ -43,26 +43,27 @@ impl Electorate {
 pub(super) struct Identity {
     /// Identifies the server process.
     run_id: Arc<str>,
-    /// Whether a restart loses no write that had its reply.
+    /// Whether a restart loses no write that the server has replied to.
     is_durable: bool,
     uptime: Duration,
     /// When the uptime was read.
     read: Instant,
-    /// When it was found in the place of another server, if it is not that server restarted.
+    /// When it was found at the address of another server, unless it is that server restarted.
     replaced: Option<Instant>,
 }
 
 /// The server process that replied last at an address.
 #[derive(Debug)]
-pub(super) struct Last {
+pub(super) struct LastServer {
     run_id: Arc<str>,
     replied: Instant,
     replaced: Option<Instant>,
 }
 
-impl Last {
-    /// Records that the server is used again. Another server may still be used on an old connection.
-    pub(super) fn note(&mut self, identity: &Identity) {
+impl LastServer {
+    /// Records another use of the server. Ignores another server, which may still be used on an old
+    /// connection.
+    pub(super) fn record(&mut self, identity: &Identity) {
         if self.run_id == identity.run_id {
             self.replied = Instant::now();
         }
@@ -94,10 +95,10 @@ impl Identity {
         self.uptime + self.read.elapsed()
     }
 
-    /// Compares the server with the one that replied last at its address. A server with an uptime longer
-    /// than the silence of the last one is not the last one restarted: the address leads elsewhere, or the
-    /// clock that the uptime depends on was put forward.
-    pub(super) fn compare(&mut self, last: &mut Option<Last>) {
+    /// Compares the server with its predecessor, the last one that replied at its address. With an uptime
+    /// longer than the silence of the predecessor, it is not the predecessor restarted: the address leads
+    /// elsewhere, or the clock that the uptime depends on was put forward.
+    pub(super) fn compare(&mut self, last: &mut Option<LastServer>) {
         let now = Instant::now();
         self.replaced = last.as_ref().and_then(|last| {
             if last.run_id == self.run_id {
@@ -107,7 +108,7 @@ impl Identity {
             (self.age() > silence + ROUNDING).then_some(now)
         });
         let run_id = Arc::clone(&self.run_id);
-        *last = Some(Last { run_id, replied: now, replaced: self.replaced });
+        *last = Some(LastServer { run_id, replied: now, replaced: self.replaced });
     }
 
     /// Fails if the server must not vote on a lock with this ttl: before its recent start, it may have
@@ -125,7 +126,7 @@ impl Identity {
         let age = age.as_secs();
         let text = if self.replaced.is_some() {
             format!(
-                "was another server until {age}s ago, and may not know which locks that one granted; \
+                "replaced another server {age}s ago and may not know which locks that server granted; \
                  its votes count in {missing:.0?}"
             )
         } else {
@@ -184,7 +185,7 @@ mod tests {
             let last = Instant::now().checked_sub(ago).unwrap();
             let mut found = Identity::read(&info, true).unwrap();
             let (run_id, replied) = ("ab12".into(), last);
-            let mut last = Some(Last { run_id, replied, replaced: None });
+            let mut last = Some(LastServer { run_id, replied, replaced: None });
             found.compare(&mut last);
             assert_eq!(last.unwrap().run_id, found.run_id);
             found
@@ -193,9 +194,9 @@ mod tests {
         assert!(at("cd34", 9, SECOND * 10).check_age(SECOND * 60).is_ok(), "restarted");
         let other = at("cd34", 90, SECOND * 10);
         let error = other.check_age(SECOND * 60).unwrap_err().to_string();
-        assert!(error.contains("was another server until 0s ago"), "{error}");
+        assert!(error.contains("replaced another server 0s ago"), "{error}");
         let (run_id, replied) = ("cd34".into(), Instant::now());
-        let mut last = Some(Last { run_id, replied, replaced: other.replaced });
+        let mut last = Some(LastServer { run_id, replied, replaced: other.replaced });
         let mut again = Identity { replaced: None, ..other };
         again.compare(&mut last);
         assert!(again.check_age(SECOND * 60).is_err(), "on another connection");

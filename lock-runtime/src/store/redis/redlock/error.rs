@@ -1,4 +1,4 @@
-//! The error when too few servers have done what they were asked to do.
+//! The error when too few servers have carried out a request.
 
 use std::fmt::Write as _;
 

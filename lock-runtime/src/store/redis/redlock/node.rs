@@ -1,4 +1,4 @@
-//! [`Node`]: one of the servers that vote, and the requests that it is sent.
+//! [`Node`]: one of the servers that vote, and the requests to it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::ConnectionInfo;
 use tokio::sync::OnceCell;
 
-use super::eligibility::{Electorate, Identity, Last};
+use super::eligibility::{Identity, LastServer, Voters};
 use super::error;
 use super::pending::{Attempt, ReleaseOrder};
 use super::quorum::quorum;
@@ -88,7 +88,7 @@ pub(super) struct Node {
     identities: PerConnection<OnceCell<Identity>>,
     fences: PerConnection<Mutex<Fences>>,
     /// The server process that replied last.
-    last: Mutex<Option<Last>>,
+    last: Mutex<Option<LastServer>>,
 }
 
 impl Node {
@@ -135,12 +135,12 @@ impl Node {
         };
         let identity = cell.get_or_try_init(query).await?.clone();
         if let Some(last) = &mut *lock(&self.last) {
-            last.note(&identity);
+            last.record(&identity);
         }
         Ok(identity)
     }
 
-    /// Requests the vote of the server. If the attempt was given up in the meantime, the caller returns a
+    /// Requests the vote of the server. If the attempt is abandoned in the meantime, the caller releases a
     /// vote that still arrives.
     pub(super) async fn acquire(
         self: Arc<Self>,
@@ -149,13 +149,13 @@ impl Node {
     ) -> Result<(Acquisition, Connection), ClientError> {
         let connection = self.pool.connection().await?;
         let identity = self.identity(&connection).await?;
-        attempt.electorate.admit(&self.name, &identity)?;
+        attempt.voters.admit(&self.name, &identity)?;
         identity.check_age(attempt.ttl)?;
         if !attempt.send(index, &connection) {
             return Err(ClientError::not_executed("the lock is no longer wanted"));
         }
         let fences = self.fences.of(&connection, || Mutex::new(Fences::new(Some(0))));
-        let (ttl, [seen, _]) = (millis(attempt.ttl), lock(&fences).terms(0));
+        let (ttl, [seen, _]) = (millis(attempt.ttl), lock(&fences).script_args(0));
         let args = [attempt.token.as_bytes(), ttl.as_bytes(), seen.as_bytes()];
         let call = Call { keys: &attempt.keys.without_queue(), args: &args };
         let reply = ACQUIRE.call(&connection, call).await;
@@ -164,7 +164,7 @@ impl Node {
             attempt.replied(index);
         }
         if let Ok(Acquisition::Granted(number, _)) = &reply {
-            lock(&fences).note(*number, None);
+            lock(&fences).record(*number, None);
         }
         Ok((reply?, connection))
     }
@@ -182,7 +182,7 @@ impl Node {
         let owned = owned(&CONFIRM.call(&connection, call).await?)?;
         if owned == Owned::Yes {
             let fences = self.fences.of(&connection, || Mutex::new(Fences::new(Some(0))));
-            lock(&fences).note(fence, None);
+            lock(&fences).record(fence, None);
         }
         Ok(owned)
     }
@@ -192,11 +192,11 @@ impl Node {
     pub(super) async fn renew(
         self: Arc<Self>,
         leases: Arc<[Renewal]>,
-        electorate: Arc<Electorate>,
+        voters: Arc<Voters>,
     ) -> Result<Vec<RenewReply>, ClientError> {
         let connection = self.pool.connection().await?;
         let identity = self.identity(&connection).await?;
-        electorate.admit(&self.name, &identity)?;
+        voters.admit(&self.name, &identity)?;
         let replies = leases::renew_all(&connection, &leases).await?;
         let eligible = |(reply, lease): (RenewReply, &Renewal)| {
             let owned = reply?;
@@ -208,15 +208,15 @@ impl Node {
         Ok(replies.into_iter().zip(&*leases).map(eligible).collect())
     }
 
-    /// Releases the lock on this server. On the connection `before`, which carries an acquire without
-    /// reply, the release is executed after the acquire, even if both are late.
+    /// Releases the lock on this server, on the connection that carries a request without a reply, if there
+    /// is one: see [`release_after`].
     pub(super) async fn release(
         self: Arc<Self>,
         order: Arc<ReleaseOrder>,
-        before: Option<Connection>,
+        carrier: Option<Connection>,
     ) -> Result<Owned, ClientError> {
         let request = |connection| release(connection, &order);
-        release_after(before, || self.pool.connection(), request).await
+        release_after(carrier, || self.pool.connection(), request).await
     }
 }
 

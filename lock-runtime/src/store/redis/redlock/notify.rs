@@ -1,4 +1,4 @@
-//! Notifications of waiters: the servers publish that a lock was released.
+//! [`Channels`]: notifications of waiters, for which the servers publish that a lock was released.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use crate::key::Key;
 use crate::store::redis::client::fan_out::FanOut;
 use crate::sync::lock;
 
-/// How often a subscription is renewed, because a connection may have been replaced.
-const RENEW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a channel is subscribed again, because a connection may have been replaced.
+const RESUBSCRIBE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a channel stays subscribed after its last use: longer than the longest backoff.
 const KEEP: Duration = Duration::from_secs(2);
 
@@ -57,7 +57,7 @@ impl Channels {
     }
 
     /// Wakes the listeners of a channel.
-    pub(super) fn publish(&self, channel: &[u8]) {
+    pub(super) fn deliver(&self, channel: &[u8]) {
         let Ok(channel) = std::str::from_utf8(channel) else { return };
         if let Some(listeners) = lock(&self.0).get(channel) {
             for listener in listeners {
@@ -66,17 +66,17 @@ impl Channels {
         }
     }
 
-    /// Removes listeners of a channel, and returns whether there were any.
+    /// Removes listeners of a channel, and returns whether any were removed.
     fn remove(&self, name: &str, is_removed: impl Fn(&Listener) -> bool) -> bool {
         let mut channels = lock(&self.0);
         let Some(listeners) = channels.get_mut(name) else { return false };
         let before = listeners.len();
         listeners.retain(|listener| !is_removed(listener));
-        let is_less = listeners.len() < before;
+        let is_fewer = listeners.len() < before;
         if listeners.is_empty() {
             channels.remove(name);
         }
-        is_less
+        is_fewer
     }
 }
 
@@ -95,7 +95,7 @@ impl Subscription {
         loop {
             while self.is_used() {
                 self.subscribe(&nodes).await;
-                sleep(RENEW_INTERVAL).await;
+                sleep(RESUBSCRIBE_INTERVAL).await;
             }
             self.unsubscribe(&nodes).await;
             if self.end_unless_used() {
@@ -109,7 +109,7 @@ impl Subscription {
             let name = self.name.clone();
             async move { node.subscribe(&name).await }
         });
-        let _ = timeout(RENEW_INTERVAL, FanOut::new(all).join()).await;
+        let _ = timeout(RESUBSCRIBE_INTERVAL, FanOut::new(all).join()).await;
     }
 
     async fn unsubscribe(&self, nodes: &Nodes) {
@@ -117,7 +117,7 @@ impl Subscription {
             let name = self.name.clone();
             async move { node.unsubscribe(&name).await }
         });
-        let _ = timeout(RENEW_INTERVAL, FanOut::new(all).join()).await;
+        let _ = timeout(RESUBSCRIBE_INTERVAL, FanOut::new(all).join()).await;
     }
 
     fn is_used(&self) -> bool {

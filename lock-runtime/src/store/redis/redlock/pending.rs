@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::eligibility::Electorate;
+use super::eligibility::Voters;
 use crate::store::redis::client::connection::Connection;
 use crate::store::redis::keys::Keys;
 use crate::store::{Claim, Release};
@@ -26,12 +26,12 @@ pub(super) struct ReleaseOrder {
 
 impl Pending {
     pub(super) fn begin(&self, claim: &Claim, nodes: usize) -> Arc<Attempt> {
-        let requests = Requests { sent: 0, unanswered: vec![None; nodes], released: None };
+        let requests = Requests { sent: 0, carriers: vec![None; nodes], released: None };
         let attempt = Arc::new(Attempt {
             keys: Keys::of(&claim.key),
             token: claim.token,
             ttl: claim.ttl,
-            electorate: Electorate::default(),
+            voters: Voters::default(),
             requests: Mutex::new(requests),
         });
         lock(&self.0).insert(claim.token, Arc::clone(&attempt));
@@ -39,7 +39,7 @@ impl Pending {
     }
 
     /// Ends an attempt by a release: no further requests of the attempt are sent. Returns, for each
-    /// server, the connection that carries a request without reply: what is sent on another connection
+    /// server, the connection that carries a request without a reply: what is sent on another connection
     /// may overtake the request.
     pub(super) fn release(
         &self,
@@ -52,7 +52,7 @@ impl Pending {
             |attempt| {
                 let mut requests = lock(&attempt.requests);
                 requests.released = Some(Arc::clone(order));
-                requests.unanswered.iter_mut().map(Option::take).collect()
+                requests.carriers.iter_mut().map(Option::take).collect()
             },
         )
     }
@@ -69,7 +69,7 @@ pub(super) struct Attempt {
     pub(super) keys: Keys,
     pub(super) token: Token,
     pub(super) ttl: Duration,
-    pub(super) electorate: Electorate,
+    pub(super) voters: Voters,
     requests: Mutex<Requests>,
 }
 
@@ -77,20 +77,20 @@ pub(super) struct Attempt {
 struct Requests {
     sent: usize,
     /// The connection that carries the request to each server, while the reply is missing.
-    unanswered: Vec<Option<Connection>>,
+    carriers: Vec<Option<Connection>>,
     /// How the lock was released, once it was.
     released: Option<Arc<ReleaseOrder>>,
 }
 
 impl Attempt {
-    /// Records that a request is sent to a server. Returns `false` if the attempt was given up in the
-    /// meantime: the request must not be sent then.
+    /// Records that a request is being sent to a server. Returns `false` if the attempt was abandoned in
+    /// the meantime: the request must not be sent then.
     pub(super) fn send(&self, node: usize, connection: &Connection) -> bool {
         let mut requests = lock(&self.requests);
         let is_wanted = requests.released.is_none();
         if is_wanted {
             requests.sent += 1;
-            requests.unanswered[node] = Some(connection.clone());
+            requests.carriers[node] = Some(connection.clone());
         }
         is_wanted
     }
@@ -102,7 +102,7 @@ impl Attempt {
 
     /// Records the reply of a server.
     pub(super) fn replied(&self, node: usize) {
-        lock(&self.requests).unanswered[node] = None;
+        lock(&self.requests).carriers[node] = None;
     }
 
     /// How the lock was released, if it was.

@@ -25,7 +25,7 @@ enum Vote {
     /// With the next number of the server's counter.
     Granted(u64),
     Confirmed,
-    /// It will not count.
+    /// Not granted, or no longer valid.
     Lost,
 }
 
@@ -34,19 +34,19 @@ enum Vote {
 pub enum Event {
     /// The server has granted the lock.
     Granted {
-        /// The number of the server.
+        /// The index of the server.
         node: usize,
         /// The next number of its fence counter.
         number: u64,
     },
     /// The token still held the lock on the server, and its counter is not below the fence.
     Confirmed {
-        /// The number of the server.
+        /// The index of the server.
         node: usize,
     },
     /// The server has refused, could not be reached, or no longer holds the lock for the token.
     Lost {
-        /// The number of the server.
+        /// The index of the server.
         node: usize,
     },
     /// The time for the missing replies is over.
@@ -58,7 +58,7 @@ pub enum Event {
 pub enum Action {
     /// Request the confirmation of the fence.
     Confirm {
-        /// The number of the server.
+        /// The index of the server.
         node: usize,
         /// The fence.
         fence: u64,
@@ -68,7 +68,7 @@ pub enum Action {
         /// Its fence.
         fence: u64,
     },
-    /// The lock is not granted: return all votes.
+    /// The lock is not granted: release all votes.
     Lose,
 }
 
@@ -137,15 +137,15 @@ impl Round {
     }
 }
 
-/// The replies about one lease that is renewed or released.
+/// The count of the replies about one lease that is renewed or released.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct ReplyCount {
     pub(super) yes: usize,
     no: usize,
 }
 
-impl Tally {
-    pub(super) fn count(&mut self, owned: Owned) {
+impl ReplyCount {
+    pub(super) fn add(&mut self, owned: Owned) {
         match owned {
             Owned::Yes => self.yes += 1,
             Owned::No => self.no += 1,
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn majority_decides_and_missing_replies_do_not() {
         let decision = |replies: &[Option<Owned>]| {
-            let mut tally = Tally::default();
-            replies.iter().flatten().for_each(|owned| tally.count(*owned));
-            tally.decision(5)
+            let mut count = ReplyCount::default();
+            replies.iter().flatten().for_each(|owned| count.add(*owned));
+            count.decision(5)
         };
         let (yes, no) = (Some(Owned::Yes), Some(Owned::No));
         assert_eq!(decision(&[yes, no, yes, no, yes]), yes);

@@ -18,8 +18,8 @@ use crate::store::redis::client::single_flight::SingleFlight;
 use crate::store::redis::client::{fan_out, handshake, url};
 use crate::sync::lock;
 
-/// Pause before a request is retried whose keys are being moved.
-const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(20);
+/// The delay before a request is retried because its keys are being moved.
+const TRY_AGAIN_DELAY: Duration = Duration::from_millis(20);
 
 /// The nodes of a cluster, and the slot map.
 pub(crate) struct Cluster {
@@ -109,7 +109,8 @@ impl Cluster {
         connection
     }
 
-    /// Returns where to send a request about `key` again, if the error on `connection` redirects it.
+    /// Returns the connection for another try of a request about `key`, if the error on `connection`
+    /// redirects it.
     pub(super) async fn redirected(
         &self,
         key: &str,
@@ -127,7 +128,7 @@ impl Cluster {
                 Ok(Some(self.new_owner(&address).connection().await?.asking()))
             }
             Kind::TryAgain => {
-                sleep(TRY_AGAIN_PAUSE).await;
+                sleep(TRY_AGAIN_DELAY).await;
                 self.connection(key).await.map(Some)
             }
             Kind::NotExecuted | Kind::NoScript => {

@@ -1,4 +1,4 @@
-//! [`Router`]: a connection to the server that keeps a key, and to the next one after a redirection.
+//! [`Router`]: finds the server that keeps a key, and follows redirections.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use redis::ConnectionInfo;
 use tokio::sync::watch;
 
 use super::cluster::Cluster;
-use super::sentinel::Sentinel;
+use super::sentinel::Sentinels;
 use crate::store::redis::client::connection::Connection;
 use crate::store::redis::client::connector::{Config, Target};
 use crate::store::redis::client::error::ClientError;
@@ -24,7 +24,7 @@ pub(crate) enum Router {
     /// One server.
     Server(Pool),
     /// The master of a service.
-    Sentinel(Pool, Arc<Sentinel>),
+    Sentinel(Pool, Arc<Sentinels>),
     /// The nodes of a cluster, each of which keeps the keys of its slots.
     Cluster(Cluster),
 }
@@ -40,9 +40,9 @@ impl Router {
         config: Config,
         newest_epoch: watch::Sender<u64>,
     ) -> Self {
-        let sentinel = Arc::new(Sentinel::new(settings, config.timeout, newest_epoch));
-        let target = Target::Resolved(Arc::clone(&sentinel) as _);
-        Self::Sentinel(Pool::new(target, Arc::new(config)), sentinel)
+        let sentinels = Arc::new(Sentinels::new(settings, config.timeout, newest_epoch));
+        let target = Target::Resolved(Arc::clone(&sentinels) as _);
+        Self::Sentinel(Pool::new(target, Arc::new(config)), sentinels)
     }
 
     pub(crate) fn cluster(seeds: Vec<ConnectionInfo>, config: Config) -> Self {
@@ -99,7 +99,8 @@ impl Router {
         }
     }
 
-    /// Where an error on `connection` redirects a request about `key`.
+    /// Returns the connection to which an error on `connection` redirects a request about `key`, if it
+    /// does.
     async fn redirected(
         &self,
         key: &str,
@@ -132,8 +133,8 @@ impl Router {
 
     /// Connects to all servers, and follows the sentinels from now on, on the current runtime.
     pub(crate) async fn start(&self) -> Result<(), ClientError> {
-        if let Self::Sentinel(_, sentinel) = self {
-            sentinel.follow();
+        if let Self::Sentinel(_, sentinels) = self {
+            sentinels.follow();
         }
         self.connections().await.map(drop)
     }

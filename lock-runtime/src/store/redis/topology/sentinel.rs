@@ -1,4 +1,5 @@
-//! [`Sentinel`]: the master of a service, as the sentinels report it.
+//! [`Sentinels`]: the master of a service, as the sentinels report it, and the end of its predecessors:
+//! connections to a demoted master become stale.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +21,13 @@ use crate::store::redis::client::url::{self, SentinelSettings};
 
 /// The channel on which a sentinel announces a new master.
 const SWITCH: &str = "+switch-master";
-/// Pause before reconnecting to a sentinel.
-const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+/// The delay before reconnecting to a sentinel.
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// How often an idle connection to a sentinel is checked.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The sentinels of a service.
-pub(crate) struct Sentinel {
+pub(crate) struct Sentinels {
     settings: SentinelSettings,
     timeout: Duration,
     /// The epoch of the newest master that a sentinel has reported.
@@ -42,7 +43,7 @@ struct Master {
     epoch: u64,
 }
 
-impl Sentinel {
+impl Sentinels {
     pub(super) fn new(
         settings: SentinelSettings,
         timeout: Duration,
@@ -57,9 +58,10 @@ impl Sentinel {
         for enough in [all / 2 + 1, all] {
             let known = *self.newest_epoch.borrow();
             let (Master { host, port, epoch }, replies) = self.query(enough).await?;
-            // A minority may have missed the last failover; all of them may have been set up anew.
+            // A minority may have missed the last failover; all sentinels together may have been set up
+            // anew.
             let is_current = if epoch >= known {
-                self.note_epoch(epoch)
+                self.record_epoch(epoch)
             } else {
                 replies == all && self.reset_epoch(known, epoch)
             };
@@ -111,7 +113,7 @@ impl Sentinel {
 
     /// Records the epoch of a master. A newer epoch makes the connections to earlier masters stale.
     /// Returns whether no newer epoch is known.
-    fn note_epoch(&self, epoch: u64) -> bool {
+    fn record_epoch(&self, epoch: u64) -> bool {
         let is_newer = self.newest_epoch.send_if_modified(|newest| {
             let is_newer = *newest < epoch;
             *newest = epoch.max(*newest);
@@ -123,7 +125,7 @@ impl Sentinel {
         *self.newest_epoch.borrow() <= epoch
     }
 
-    /// Replaces the newest epoch, if it is still `known`, by an older one.
+    /// Replaces the newest epoch by an older one, if it is still `known`.
     fn reset_epoch(&self, known: u64, epoch: u64) -> bool {
         self.newest_epoch.send_if_modified(|newest| {
             let is_known = *newest == known;
@@ -134,8 +136,8 @@ impl Sentinel {
         })
     }
 
-    /// Subscribes to the announcements of each sentinel, on the current runtime, as long as the runtime
-    /// or the manager lives.
+    /// Subscribes to the announcements of each sentinel, on the current runtime, until the runtime ends or
+    /// the manager is dropped.
     pub(super) fn follow(self: &Arc<Self>) {
         for sentinel in &self.settings.sentinels {
             let (sentinel, service) = (sentinel.clone(), self.settings.service.clone());
@@ -144,14 +146,14 @@ impl Sentinel {
                 while this.strong_count() > 0 {
                     // An error does not matter: there are other sentinels, and this one is tried again.
                     let _ = listen(&sentinel, &service, timeout, &this).await;
-                    sleep(RECONNECT_PAUSE).await;
+                    sleep(RECONNECT_DELAY).await;
                 }
             });
         }
     }
 }
 
-impl Resolver for Sentinel {
+impl Resolver for Sentinels {
     fn settings(&self) -> &ConnectionInfo {
         &self.settings.master
     }
@@ -162,9 +164,9 @@ impl Resolver for Sentinel {
 }
 
 /// Omits the settings, which include passwords.
-impl fmt::Debug for Sentinel {
+impl fmt::Debug for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sentinel").field("service", &self.settings.service).finish_non_exhaustive()
+        f.debug_struct("Sentinels").field("service", &self.settings.service).finish_non_exhaustive()
     }
 }
 
@@ -195,7 +197,7 @@ async fn listen(
     sentinel: &ConnectionInfo,
     service: &str,
     limit: Duration,
-    all: &Weak<Sentinel>,
+    sentinels: &Weak<Sentinels>,
 ) -> Result<(), RedisError> {
     let (sender, mut announcements) = mpsc::unbounded_channel();
     let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
@@ -211,12 +213,12 @@ async fn listen(
     let mut connection = connect(sentinel, config, limit).await?;
     connection.subscribe(SWITCH).await?;
     // The announcement may have preceded the subscription.
-    note_master(&connection, service, all).await?;
+    record_master(&connection, service, sentinels).await?;
     loop {
         match timeout(PING_INTERVAL, announcements.recv()).await {
             Ok(Some(Some(announcement))) => {
                 if announcement.split(' ').next() == Some(service) {
-                    note_master(&connection, service, all).await?;
+                    record_master(&connection, service, sentinels).await?;
                 }
             }
             Ok(_) => return Ok(()),
@@ -226,15 +228,15 @@ async fn listen(
 }
 
 /// Queries a followed sentinel, and records the epoch that it reports.
-async fn note_master(
+async fn record_master(
     connection: &MultiplexedConnection,
     service: &str,
-    all: &Weak<Sentinel>,
+    sentinels: &Weak<Sentinels>,
 ) -> Result<(), RedisError> {
     if let Some(master) = query(connection.clone(), service).await?
-        && let Some(all) = all.upgrade()
+        && let Some(sentinels) = sentinels.upgrade()
     {
-        all.note_epoch(master.epoch);
+        sentinels.record_epoch(master.epoch);
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ impl Slot {
         Self(number)
     }
 
-    /// The slot of a key: that of its hash tag if it has one, or of the whole key.
+    /// Returns the slot of a key: of its hash tag if it has one, or else of the whole key.
     pub(crate) fn of(key: &str) -> Self {
         Self(crc16(0, hash_tag(key).unwrap_or(key).as_bytes()) % Self::COUNT)
     }
@@ -23,7 +23,7 @@ impl Slot {
         self.0
     }
 
-    /// A short text in this slot: as a hash tag, it puts any key there.
+    /// Returns a short number whose digits are in this slot: as a hash tag, it puts any key there.
     pub(crate) fn tag(self) -> usize {
         static TAGS: LazyLock<Vec<usize>> = LazyLock::new(|| {
             let mut tags = vec![None; Slot::COUNT.into()];
@@ -32,8 +32,8 @@ impl Slot {
             let mut crcs = Vec::new();
             while missing > 0 {
                 let number = crcs.len();
-                let begun = if number < 10 { 0 } else { crcs[number / 10] };
-                let crc = crc16(begun, &[b"0123456789"[number % 10]]);
+                let prefix = if number < 10 { 0 } else { crcs[number / 10] };
+                let crc = crc16(prefix, &[b"0123456789"[number % 10]]);
                 crcs.push(crc);
                 let tag = &mut tags[usize::from(crc % Slot::COUNT)];
                 if tag.is_none() {
@@ -53,9 +53,10 @@ pub(crate) fn hash_tag(key: &str) -> Option<&str> {
     (!tag.is_empty()).then_some(tag)
 }
 
-/// Extends a CRC by some bytes; the CRC is that of XMODEM, as the Redis Cluster specification demands.
-fn crc16(begun: u16, bytes: &[u8]) -> u16 {
-    bytes.iter().fold(begun, |crc, byte| {
+/// Extends the CRC of a prefix by some bytes. It is the CRC of XMODEM, as the Redis Cluster specification
+/// demands.
+fn crc16(prefix: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(prefix, |crc, byte| {
         let [high, low] = crc.to_be_bytes();
         u16::from(low) << 8 ^ CRCS[usize::from(high ^ byte)]
     })

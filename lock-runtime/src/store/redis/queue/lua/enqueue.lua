@@ -7,7 +7,7 @@ if queue then
   turn = (redis.call('HGET', KEYS[3], 'turn') or now) - now
   if turn <= 0 or turn > TURN then -- the turn is over, or the clock went back
     turn = 0
-    local first, first_ttl, first_inbox = next_in_queue(token, now)
+    local first, first_ttl, first_inbox = pop_live_waiter(token, now)
     if not first or first == token then
       grant(token, ttl)
       return report and {fence, report} or fence
@@ -18,21 +18,21 @@ if queue then
   end
 end
 
-local free_in = holder and redis.call('PTTL', KEYS[1]) or math.min(turn, LOOK)
-if pause == '' then
+local free_in = holder and redis.call('PTTL', KEYS[1]) or math.min(turn, TURN_POLL)
+if poll_in == '' then
   leave(token, not holder and free_in)
   return {holder and string.sub(holder, 1, 64), free_in}
 end
 
 local foreign = holder and not string.find(holder, '^%x+%-%x+$')
 if foreign or inbox == '' then
-  pause = 100 -- no message will announce the release
+  poll_in = 100 -- no message will announce the release
 end
 -- Fence numbers order the waiters by arrival.
 local joins = redis.call('ZADD', KEYS[2], 'NX', fence, token) == 1
 local rank = redis.call('ZRANK', KEYS[2], token)
-pause = math.floor(pause * math.min(1 + rank / 16, 5))
-local entry = now + 3 * pause .. ' ' .. ttl .. ' ' .. inbox
+poll_in = math.floor(poll_in * math.min(1 + rank / 16, 5))
+local entry = now + 3 * poll_in .. ' ' .. ttl .. ' ' .. inbox
 local written = redis.pcall('HSET', KEYS[3], token, entry)
 if type(written) == 'table' then
   redis.call('ZREM', KEYS[2], token)
@@ -44,4 +44,4 @@ end
 if not joins or rank == 0 then
   keep_queue()
 end
-return {pause, free_in, fence}
+return {poll_in, free_in, fence}

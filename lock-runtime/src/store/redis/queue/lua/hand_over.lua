@@ -20,14 +20,14 @@ local continuous = since and now - since or 0
 if continuous >= (others > now and 1000 or 5000) and redis.call('EXISTS', KEYS[2]) == 1 then
   redis.call('DEL', KEYS[1]) -- first, because a server without memory refuses `HSET`
   redis.call('HSET', KEYS[3], 'since', now + TURN, 'turn', now + TURN)
-  announce(LOOK, now)
+  announce(TURN_POLL, now)
   return 1
 end
 
 local fence = next_fence(seen, epoch)
 local first, first_ttl, first_inbox
 if fence then
-  first, first_ttl, first_inbox = next_in_queue(nil, now)
+  first, first_ttl, first_inbox = pop_live_waiter(nil, now)
 end
 if not first then
   redis.pcall('HDEL', KEYS[3], 'since', 'others', 'turn')

@@ -3,9 +3,9 @@
 -- KEYS[3]  for each of them "<alive until> <ttl> <inbox>"; also the turns of clients that do not queue
 -- Times and durations are in milliseconds.
 
-local KEEP_QUEUE = 60000 -- many times the longest pause between two polls
+local KEEP_QUEUE = 60000 -- many times the longest poll interval
 local TURN = 100 -- how long the lock is left free for clients that do not queue
-local LOOK = 10 -- how often the first waiter polls in that time
+local TURN_POLL = 10 -- the poll interval of the first waiter in that time
 
 local function time_in_ms()
   local time = redis.call('TIME')
@@ -14,7 +14,7 @@ end
 
 -- Whether a client of this server listens on the inbox. `PUBSUB NUMSUB` counts local subscribers only.
 -- The result of `PUBLISH` says nothing: the message is replicated, and a demoted master delivers it to
--- clients that this server does not know. If the user may not ask, the waiter counts as reachable.
+-- clients that this server does not know. Without permission for `PUBSUB`, the waiter counts as reachable.
 local function is_reachable(inbox)
   if inbox == '' then
     return true
@@ -24,9 +24,9 @@ local function is_reachable(inbox)
 end
 
 -- Removes dead waiters from the head of the queue, then the first live waiter, and returns its token,
--- ttl, inbox, score and entry. The asking client is alive. Any other waiter is alive if it has polled
--- recently and its inbox is reachable.
-local function next_in_queue(asker, now)
+-- ttl, inbox, score and entry. The caller is alive. Any other waiter is alive if it has polled recently
+-- and its inbox is reachable.
+local function pop_live_waiter(caller, now)
   while true do
     -- With `pcall`, because a helper key that holds something else must not keep a lock taken.
     local first = redis.pcall('ZPOPMIN', KEYS[2])
@@ -36,7 +36,7 @@ local function next_in_queue(asker, now)
     end
     local entry = redis.pcall('HGET', KEYS[3], token)
     redis.pcall('HDEL', KEYS[3], token)
-    if token == asker then
+    if token == caller then
       return token
     end
     entry = type(entry) == 'string' and entry or ''
@@ -47,8 +47,8 @@ local function next_in_queue(asker, now)
   end
 end
 
--- Sends a message to a waiter. A message about a grant follows the `SET` of its token: only the key
--- proves who holds the lock.
+-- Sends a message to a waiter. A message about a grant follows the `SET` of its token, because only the
+-- key proves a grant.
 local function notify(token, inbox, message)
   if inbox ~= '' then
     redis.pcall('PUBLISH', inbox, token .. message)
@@ -60,9 +60,9 @@ local function keep_queue()
   redis.call('PEXPIRE', KEYS[3], KEEP_QUEUE)
 end
 
--- Tells the first waiter to poll in `ms`, when the lock is free.
+-- Notifies the first waiter that the lock is free in `ms`.
 local function announce(ms, now)
-  local token, _, inbox, arrival, entry = next_in_queue(nil, now)
+  local token, _, inbox, arrival, entry = pop_live_waiter(nil, now)
   if token then
     notify(token, inbox, string.format(' free %d', ms))
     redis.call('ZADD', KEYS[2], arrival, token)
