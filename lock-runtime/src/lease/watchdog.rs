@@ -305,7 +305,11 @@ impl Shared {
             if state.closed && state.pending_releases == 0 {
                 return None;
             }
-            state.asleep_until = state.ticks.first().map(|(tick, _)| *tick);
+            // A plan for a lease that has ended meanwhile is kept: otherwise each new lease would wake the
+            // thread, which finds that the lease has ended, and sleeps without a plan again.
+            let planned = state.asleep_until.filter(|until| *until > clock::now());
+            let first = state.ticks.first().map(|(tick, _)| *tick);
+            state.asleep_until = first.into_iter().chain(planned).min();
             (std::mem::take(&mut state.releases), state.asleep_until)
         };
         for job in releases {
@@ -430,6 +434,15 @@ mod tests {
         let least = COUNT * 3_600 / 21; // each after 70 % of its validity at the latest
         assert!(all > least && all < least * 6 / 5, "{all} renewals, {least} are needed");
         assert!(busiest < COUNT / 10, "{busiest} at once");
+    }
+
+    #[test]
+    fn keeps_its_plan_when_a_lease_ends_early() {
+        let (watchdog, leases, _) = watched(1, MS * 30_000);
+        let planned = || watchdog.0.0.start_due().and_then(|wake| wake.0);
+        assert_eq!(planned(), leases[0].next_tick());
+        watchdog.forget(&leases[0]);
+        assert_eq!(planned(), leases[0].next_tick());
     }
 
     #[test]
