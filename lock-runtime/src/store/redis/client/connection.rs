@@ -16,8 +16,8 @@ use super::error::{self, ClientError};
 use super::replication::{Replication, WrittenTogether};
 use crate::sync::lock;
 
-/// How many replies in a row may be missing before a connection is replaced. A black-holed connection
-/// shows no other sign, for hours.
+/// How many replies in a row may be missing before a connection is replaced. A black-holed
+/// connection shows no other sign, for hours.
 const MAX_MISSING: u32 = 2;
 
 /// The reply to one command.
@@ -117,9 +117,9 @@ impl Connection {
         Ok(replies.collect())
     }
 
-    /// Sends commands that write together. If the replies take longer than `patience`, and twice as long
-    /// as the last time, the connection becomes suspect; the replies are awaited nevertheless. A slow
-    /// connection is not replaced, because the next one would be as slow.
+    /// Sends commands that write together. If the replies take longer than `patience`, and twice as
+    /// long as the last time, the connection becomes suspect; the replies are awaited nevertheless.
+    /// A slow connection is not replaced, because the next one would be as slow.
     pub(crate) async fn write_timed(
         &self,
         commands: Pipeline,
@@ -167,8 +167,8 @@ impl Connection {
         }
     }
 
-    /// Whether commands that are sent now may be executed and count: the connection is neither broken nor
-    /// stale.
+    /// Whether commands that are sent now may be executed and count: the connection is neither
+    /// broken nor stale.
     pub(crate) fn is_usable(&self) -> bool {
         !self.state.broken.load(Ordering::Acquire) && !self.state.is_stale()
     }

@@ -15,8 +15,8 @@ pub(crate) enum Role {
     ClusterNode,
 }
 
-/// Checks that a server replies, is a Redis server, accepts writes, runs scripts and has the required
-/// replicas. Warns of settings that let it evict keys.
+/// Checks that a server replies, is a Redis server, accepts writes, runs scripts and has the
+/// required replicas. Warns of settings that let it evict keys.
 pub(crate) async fn verify(
     connection: &Connection,
     store: &str,
@@ -58,8 +58,8 @@ pub(crate) async fn verify(
     Ok(())
 }
 
-/// Checks that a server that the sentinels reported is a master. Without permission for `INFO`, the first
-/// write shows it.
+/// Checks that a server that the sentinels reported is a master. Without permission for `INFO`, the
+/// first write shows it.
 pub(super) async fn require_master(connection: &Connection) -> Result<(), ClientError> {
     let request = redis::cmd("INFO").arg("replication").take();
     match connection.call(&request).await {

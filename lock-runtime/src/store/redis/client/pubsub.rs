@@ -21,8 +21,9 @@ pub(super) fn message(push: &PushInfo) -> Option<(&[u8], &[u8])> {
 }
 
 impl Connection {
-    /// Subscribes to the channel of this connection the first time, and returns its name; empty if push
-    /// messages cannot arrive. The reason is logged once for all connections that share `warned`.
+    /// Subscribes to the channel of this connection the first time, and returns its name; empty if
+    /// push messages cannot arrive. The reason is logged once for all connections that share
+    /// `warned`.
     pub(crate) async fn inbox(&self, warned: &AtomicBool) -> Result<&str, ClientError> {
         let state = self.state();
         let subscribe = async || match self.subscribe(&state.inbox).await {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::Mutex;
 
-/// Runs an operation once at a time. Callers that wait for their turn share the outcome of a run that
-/// began after their call, so they do not wait for one timeout after the other.
+/// Runs an operation once at a time. Callers that wait for their turn share the outcome of a run
+/// that began after their call, so they do not wait for one timeout after the other.
 #[derive(Debug)]
 pub(crate) struct SingleFlight<T> {
     /// How many runs have begun.
