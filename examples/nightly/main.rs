@@ -35,8 +35,8 @@ struct Args {
 /// Writes the report unless another machine does.
 ///
 /// `min_hold` keeps the lock after a quick run, so that a machine whose clock is slow does not find
-/// it free and run the job again. It is longer than the clocks may differ, and shorter than the
-/// time between two runs.
+/// it free and run the job again. It is longer than any difference between the clocks, and shorter
+/// than the time between two runs.
 #[redis_lock(key = "nightly:report", ttl = "30s", min_hold = "10s", or_else = skipped_or_failed)]
 async fn report() -> String {
     sleep(Duration::from_millis(20)).await; // Simulates the work.

@@ -1,4 +1,4 @@
-//! The nightly job in two processes, each in the place of a machine.
+//! The nightly job in two processes, each standing in for a machine.
 
 use std::process::Command;
 use std::time::Duration;

@@ -22,8 +22,8 @@ use crate::token::Token;
 const MAX_OUTAGE: u32 = 5;
 /// How long a request may take beyond its wait, in timeouts.
 const MAX_OVERRUN: u32 = 3;
-/// How many grants in a row may arrive after their leases have run out. The store is then too slow for
-/// this ttl, and further attempts would only keep the lock from other clients.
+/// How many grants in a row may arrive after their leases have run out. The store is then too slow
+/// for this ttl, and further attempts would only keep the lock from other clients.
 const MAX_LATE: u32 = 3;
 /// The delay after a failed attempt of a request with a wait.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -57,8 +57,8 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl Attempts<'_> {
-    /// Makes attempts until the store has granted the lock or refused it for good. The retries take no
-    /// longer than [`MAX_OVERRUN`] beyond the wait.
+    /// Makes attempts until the store has granted the lock or refused it for good. The retries take
+    /// no longer than [`MAX_OVERRUN`] beyond the wait.
     pub(crate) async fn run(&self) -> Result<Arc<SharedLease>, LockError> {
         let watchdog = self.manager.watchdog();
         watchdog.start().map_err(|error| self.failed(StoreError::Refused(error.into())))?;

@@ -11,8 +11,8 @@ use crate::store::error::StoreError;
 
 /// Why a lock could not be taken or kept.
 ///
-/// Each variant says what is known about the lock. The body of a locked function did not run, except
-/// after [`Lost`](Self::Lost).
+/// Each variant says what is known about the lock. The body of a locked function did not run,
+/// except after [`Lost`](Self::Lost).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -26,8 +26,8 @@ pub enum LockError {
         waited: Duration,
         /// The content of the key: the token of the holder, or what another program wrote.
         holder: Option<Box<str>>,
-        /// How long until the lock expires if its holder does not renew it. `None` for a key without
-        /// an expiry, which this crate never writes.
+        /// How long until the lock expires if its holder does not renew it. `None` for a key
+        /// without an expiry, which this crate never writes.
         retry_after: Option<Duration>,
     },
 
@@ -42,8 +42,8 @@ pub enum LockError {
         cause: LossCause,
     },
 
-    /// The store could not be used, or did not reply in time. If the lock was taken all the same, it
-    /// is being released in the background.
+    /// The store could not be used, or did not reply in time. If the lock was taken all the same,
+    /// it is being released in the background.
     #[error("{}{step} failed at {store}: {source}", Subject(key.as_ref()))]
     #[non_exhaustive]
     Unavailable {
@@ -167,8 +167,8 @@ pub enum LossCause {
     Taken,
     /// The lock was held for as long as `max_hold` allows.
     MaxHold,
-    /// The holder has released the lock. Only a [`Lease`](crate::Lease) can see this, because it may
-    /// outlive the hold.
+    /// The holder has released the lock. Only a [`Lease`](crate::Lease) can see this, because it
+    /// may outlive the hold.
     Released,
 }
 

@@ -25,8 +25,8 @@
 //!   open the gap that it should close.
 //! - **The fence is stored before the data is read**, if what is written depends on what was read.
 //!   Otherwise, a late write is accepted between the read and the write.
-//! - **Fences are compared as numbers.** Fences from Redis stay below 2⁵³, so they fit in a `bigint`
-//!   and in the numbers of Lua and JavaScript.
+//! - **Fences are compared as numbers.** Fences from Redis stay below 2⁵³, so they fit in a
+//!   `bigint` and in the numbers of Lua and JavaScript.
 //! - **A refused writer stops.** It has lost the lock, and a retry cannot help.
 //!
 //! # One row
@@ -105,8 +105,8 @@ use std::fmt;
 pub struct Fence(u64);
 
 impl Fence {
-    /// Creates a fence for a [`Store`](crate::store::Store). A number above `i64::MAX`, the greatest
-    /// that databases can compare, is reduced to it.
+    /// Creates a fence for a [`Store`](crate::store::Store). A number above `i64::MAX`, the
+    /// greatest that databases can compare, is reduced to it.
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number.min(i64::MAX as u64))

@@ -26,8 +26,8 @@ use crate::store::{BoxFuture, Owned, Release};
 /// It is renewed until it is released, dropped or lost. [`release`](Self::release) releases it and
 /// reports whether it was held to the end; dropping the guard releases it in the background.
 ///
-/// After a loss, the holder must not touch what the lock protects. [`run`](Self::run) stops the work
-/// in that case.
+/// After a loss, the holder must not touch what the lock protects. [`run`](Self::run) stops the
+/// work in that case.
 #[must_use = "the lock is released when this is dropped"]
 pub struct LockGuard {
     manager: LockManager,
@@ -68,7 +68,8 @@ impl LockGuard {
         self.lease.remaining()
     }
 
-    /// Whether the lease is lost. Also true when it has run out and the watchdog has not noticed yet.
+    /// Whether the lease is lost. Also true when it has run out and the watchdog has not noticed
+    /// yet.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.lease.loss().is_some()
@@ -84,8 +85,8 @@ impl LockGuard {
     }
 
     /// Runs `work` while the lease lives, and drops it at its next await point when the lease is
-    /// lost. Inside `work`, a request for the same key is [`LockError::AlreadyHeld`]. The lock stays
-    /// held afterwards.
+    /// lost. Inside `work`, a request for the same key is [`LockError::AlreadyHeld`]. The lock
+    /// stays held afterwards.
     ///
     /// # Errors
     ///
@@ -114,8 +115,9 @@ impl LockGuard {
         body: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, LockError>> {
-        // The loss is checked first, because the body must not start anything after it. The signal may
-        // be late, for example after a suspension of the process, so the clock is checked as well.
+        // The loss is checked first, because the body must not start anything after it. The signal
+        // may be late, for example after a suspension of the process, so the clock is checked as
+        // well.
         let cause = match loss.as_mut().poll(cx) {
             Poll::Ready(cause) => Some(cause),
             Poll::Pending => self.lease.loss(),
@@ -131,8 +133,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lease was lost before. [`LockError::Unavailable`] when the store
-    /// did not reply; the release is then retried in the background.
+    /// [`LockError::Lost`] when the lease was lost before. [`LockError::Unavailable`] when the
+    /// store did not reply; the release is then retried in the background.
     ///
     /// # Cancel safety
     ///

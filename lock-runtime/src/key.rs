@@ -65,7 +65,8 @@ impl fmt::Display for Key {
     }
 }
 
-/// Writes the key in quotes, and only the beginning of a long key, because errors and logs quote it.
+/// Writes the key in quotes, and only the beginning of a long key, because errors and logs quote
+/// it.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 200;

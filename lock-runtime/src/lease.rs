@@ -41,12 +41,12 @@ impl Lease {
         self.0.get().map_or(Duration::ZERO, |lease| lease.remaining())
     }
 
-    /// Whether the lock is no longer held: lost, or released by its holder. Also true when the lease
-    /// has run out and the watchdog has not noticed yet.
+    /// Whether the lock is no longer held: lost, or released by its holder. Also true when the
+    /// lease has run out and the watchdog has not noticed yet.
     ///
-    /// Call this before a step that cannot be stopped midway, also in work that was moved to another
-    /// task or thread. The result may be outdated by the time it is used; only a check where the
-    /// protected data is kept can close that gap.
+    /// Call this before a step that cannot be stopped midway, also in work that was moved to
+    /// another task or thread. The result may be outdated by the time it is used; only a check
+    /// where the protected data is kept can close that gap.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.get().is_none_or(|lease| lease.end_cause().is_some())

@@ -60,15 +60,15 @@ impl LockManager {
     /// | `redlock://[user:password@]host[:port],host[:port],host[:port]…[/database]` | an odd number of at least three independent servers; `redlocks://…` over TLS |
     /// | `memory://` | this process only, for tests and local runs; each manager has its own |
     ///
-    /// With `redlock://`, all clients of a lock must use the same ttl for it. A restarted server votes
-    /// again once it has been up for a second longer than that, or at once with `appendonly yes` and
-    /// `appendfsync always`.
+    /// With `redlock://`, all clients of a lock must use the same ttl for it. A restarted server
+    /// votes again once it has been up for a second longer than that, or at once with
+    /// `appendonly yes` and `appendfsync always`.
     ///
     /// # Errors
     ///
-    /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when the
-    /// server cannot: it is unreachable, refuses the password, is not a Redis server, is a replica,
-    /// lacks the required replicas, or does not run scripts.
+    /// [`LockError::NotConfigured`] when the URL cannot be used, [`LockError::Unavailable`] when
+    /// the server cannot: it is unreachable, refuses the password, is not a Redis server, is a
+    /// replica, lacks the required replicas, or does not run scripts.
     ///
     /// # Cancel safety
     ///
@@ -93,8 +93,8 @@ impl LockManager {
         Self::builder().store(MemoryStore::default())
     }
 
-    /// Installs this as the manager of all locked functions that do not name one. A later call replaces
-    /// it; functions that are already running keep their manager.
+    /// Installs this as the manager of all locked functions that do not name one. A later call
+    /// replaces it; functions that are already running keep their manager.
     pub fn install(&self) {
         *lock(&INSTALLED) = Some(self.clone());
     }
@@ -115,12 +115,12 @@ impl LockManager {
     }
 
     /// Refuses new requests from now on, and waits until all background releases are done: those of
-    /// dropped guards and futures, and of abandoned attempts. Call this last, because a process that
-    /// exits does not wait for them.
+    /// dropped guards and futures, and of abandoned attempts. Call this last, because a process
+    /// that exits does not wait for them.
     ///
     /// Held locks stay held; their guards renew and release them as before. Waits no longer than
-    /// three times the manager's [timeout](Builder::timeout): when the store is unreachable, the locks
-    /// expire by themselves.
+    /// three times the manager's [timeout](Builder::timeout): when the store is unreachable, the
+    /// locks expire by themselves.
     ///
     /// # Cancel safety
     ///
@@ -176,8 +176,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// How long connecting to the store, or waiting for its reply, may take: one second by default, at
-    /// least 10 ms, at most one minute.
+    /// How long connecting to the store, or waiting for its reply, may take: one second by default,
+    /// at least 10 ms, at most one minute.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout.clamp(Duration::from_millis(10), Duration::from_secs(60));
         self
@@ -186,10 +186,11 @@ impl Builder {
     /// Counts a grant or a renewal only when this many replicas of the server (in a cluster, of the
     /// node that owns the lock's slot) have acknowledged it: 0 by default.
     ///
-    /// After a failover to one of those replicas, the lock is still held; after a failover to another
-    /// replica, it may be granted twice. If all replicas acknowledge, and the old master is cut off
-    /// from them, its holders stop before the lock is granted again. This is less than consensus: a
-    /// replica that acknowledged a lock and then lost its memory can still be promoted.
+    /// After a failover to one of those replicas, the lock is still held; after a failover to
+    /// another replica, it may be granted twice. If all replicas acknowledge, and the old master is
+    /// cut off from them, its holders stop before the lock is granted again. This is less than
+    /// consensus: a replica that acknowledged a lock and then lost its memory can still be
+    /// promoted.
     ///
     /// It costs a round trip between the server and the slowest of those replicas, for each grant and
     /// each batch of renewals; grants that arrive meanwhile share the next one. While fewer replicas
@@ -223,8 +224,8 @@ impl Builder {
     }
 
     /// Authenticates this client with a certificate and its private key, both in PEM. For URLs with
-    /// TLS; applies to sentinels as well as to servers. A manager keeps the certificates that it was
-    /// built with.
+    /// TLS; applies to sentinels as well as to servers. A manager keeps the certificates that it
+    /// was built with.
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, pem: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.options.redis.certificates.set_client(pem.into(), key.into());
@@ -250,7 +251,8 @@ impl Builder {
             }
         };
         let manager = self.with_store(store);
-        // The thread follows the sentinels, so that the first lock does not go to a replaced master.
+        // The thread follows the sentinels, so that the first lock does not go to a replaced
+        // master.
         manager.watchdog().start().map_err(|error| LockError::Unavailable {
             key: None,
             step: Step::Connect,

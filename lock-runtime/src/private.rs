@@ -44,8 +44,8 @@ pub fn number<N: Number>(number: &N) -> &N {
     number
 }
 
-/// A type whose values are padded with leading zeros when they are formatted with a width. Values of
-/// other types are padded with spaces, and two of them could yield the same key.
+/// A type whose values are padded with leading zeros when they are formatted with a width. Values
+/// of other types are padded with spaces, and two of them could yield the same key.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot have leading zeros",
     label = "not a number",

@@ -32,15 +32,15 @@ const DEFAULT_TTL: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 ///
-/// Awaiting it returns a [`LockError`]: [`Busy`](LockError::Busy) when another holder has the lock and
-/// the wait is over, [`Unavailable`](LockError::Unavailable) when the store cannot be used,
+/// Awaiting it returns a [`LockError`]: [`Busy`](LockError::Busy) when another holder has the lock
+/// and the wait is over, [`Unavailable`](LockError::Unavailable) when the store cannot be used,
 /// [`AlreadyHeld`](LockError::AlreadyHeld) inside a body that holds the same key,
 /// [`InvalidKey`](LockError::InvalidKey) and [`InvalidOption`](LockError::InvalidOption) when the
 /// request itself is invalid.
 ///
 /// A request without a wait ends within three times the manager's
-/// [timeout](crate::Builder::timeout). A request with a wait tolerates an outage of the store of up to
-/// five times that long.
+/// [timeout](crate::Builder::timeout). A request with a wait tolerates an outage of the store of up
+/// to five times that long.
 ///
 /// # Cancel safety
 ///
@@ -124,8 +124,8 @@ impl LockRequest {
         self
     }
 
-    /// Whether the lease is renewed while the lock is held: `true` by default. Without renewal, the lock
-    /// is lost after its ttl.
+    /// Whether the lease is renewed while the lock is held: `true` by default. Without renewal, the
+    /// lock is lost after its ttl.
     pub fn renew(mut self, renew: bool) -> Self {
         self.0.terms.renew = renew;
         self
@@ -140,8 +140,9 @@ impl LockRequest {
         self
     }
 
-    /// Keeps the key for at least this long after the grant, even if the lock is released earlier: for
-    /// jobs that are shorter than the difference between their machines' clocks. At most the ttl.
+    /// Keeps the key for at least this long after the grant, even if the lock is released earlier:
+    /// for jobs that are shorter than the difference between their machines' clocks. At most the
+    /// ttl.
     pub fn min_hold(mut self, least: Duration) -> Self {
         self.0.terms.min_hold = least;
         self

@@ -38,7 +38,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Prepares for later calls: connects, and follows the topology from now on. Called when the
-    /// manager's thread starts. A failure does not matter, because each later call connects as well.
+    /// manager's thread starts. A failure does not matter, because each later call connects as
+    /// well.
     fn start(&self) -> BoxFuture<'_, ()> {
         Box::pin(ready(()))
     }
@@ -97,8 +98,8 @@ impl Claim {
         Self { key, token, ttl, wait_until, attempt, replied: Mutex::default() }
     }
 
-    /// Records a reply of the store while the claim waits: an outage counts from now on, and the token
-    /// is released if the claim fails.
+    /// Records a reply of the store while the claim waits: an outage counts from now on, and the
+    /// token is released if the claim fails.
     pub fn note_answer(&self) {
         *lock(&self.replied) = Some(Instant::now());
     }
@@ -126,8 +127,8 @@ pub enum Acquired {
         /// When the key expires; `None` if it never does.
         expires_in: Option<Duration>,
     },
-    /// The lock was not granted, and the token holds nothing. There is time left for another attempt,
-    /// under a new token.
+    /// The lock was not granted, and the token holds nothing. There is time left for another
+    /// attempt, under a new token.
     Again,
     /// The key holds something other than a lock.
     NotALock {

@@ -14,8 +14,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A reproducible sequence of random parts of durations (xorshift64). Spreads requests over time; not
-/// for secrets. A seed of zero yields no jitter.
+/// A reproducible sequence of random parts of durations (xorshift64). Spreads requests over time;
+/// not for secrets. A seed of zero yields no jitter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Jitter(u64);
 

@@ -11,15 +11,16 @@ const PROCESS: usize = 6;
 const RANDOM: usize = 16;
 const LEN: usize = 2 * PROCESS + 1 + 2 * RANDOM;
 
-/// The content of a lock's key while it is held: `<process>-<random>`, 12 and 32 hexadecimal digits.
+/// The content of a lock's key while it is held: `<process>-<random>`, 12 and 32 hexadecimal
+/// digits.
 ///
 /// The first part is the same for all tokens of a process and part of the name of its connections,
 /// so that `CLIENT LIST` shows which process holds a lock. The second part is 128 bits from the
 /// operating system.
 ///
-/// Each attempt to take a lock has a token of its own, so a client never renews or releases the lock
-/// of another holder. The bits come from the operating system each time, because a generator inside
-/// the process would repeat itself in a forked child or a restored snapshot.
+/// Each attempt to take a lock has a token of its own, so a client never renews or releases the
+/// lock of another holder. The bits come from the operating system each time, because a generator
+/// inside the process would repeat itself in a forked child or a restored snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token([u8; LEN]);
 
@@ -86,8 +87,8 @@ pub(crate) fn process_name() -> String {
     format!("lock-runtime:{}", String::from_utf8_lossy(&digits))
 }
 
-/// The random name of this process; a process id would be the same in many containers. It is neither
-/// secret nor unique, so zeros suffice without randomness: each token has its own bits.
+/// The random name of this process; a process id would be the same in many containers. It is
+/// neither secret nor unique, so zeros suffice without randomness: each token has its own bits.
 fn process() -> [u8; PROCESS] {
     static PROCESS_ID: OnceLock<[u8; PROCESS]> = OnceLock::new();
     *PROCESS_ID.get_or_init(|| {

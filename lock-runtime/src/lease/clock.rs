@@ -17,8 +17,8 @@ impl Moment {
         Self { lease: now(), plain: Instant::now() }
     }
 
-    /// Converts a later `Instant` to the clock of leases. If the machine was suspended in between, the
-    /// result is too early, and a lease that counts from it ends too early, which is safe.
+    /// Converts a later `Instant` to the clock of leases. If the machine was suspended in between,
+    /// the result is too early, and a lease that counts from it ends too early, which is safe.
     pub(crate) fn convert(self, later: Instant) -> Instant {
         self.lease + later.saturating_duration_since(self.plain)
     }

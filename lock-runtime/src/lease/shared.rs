@@ -41,7 +41,8 @@ pub(crate) struct SharedLease {
     state: Mutex<LeaseState>,
     /// Notified when the lease is lost or released.
     ended: Notify,
-    /// Notified when the reply to a renewal has arrived; separate, because it need not wake the holder.
+    /// Notified when the reply to a renewal has arrived; separate, because it need not wake the
+    /// holder.
     renewed: Notify,
 }
 

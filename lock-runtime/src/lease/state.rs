@@ -1,9 +1,9 @@
 //! [`LeaseState`]: the state machine of a lease, with the limits of its durations and its renewal
 //! schedule. Pure: `step(event, now)`, without clock and I/O.
 //!
-//! All instants belong to one clock, which also counts while the machine is suspended. A lease counts
-//! from the instant *before* the confirmed request was sent: the store cannot have started counting
-//! earlier, so no other client can have been granted the lock before
+//! All instants belong to one clock, which also counts while the machine is suspended. A lease
+//! counts from the instant *before* the confirmed request was sent: the store cannot have started
+//! counting earlier, so no other client can have been granted the lock before
 //! [`deadline`](LeaseState::deadline).
 
 #![allow(unreachable_pub, clippy::must_use_candidate, reason = "public for the model only")]
@@ -21,8 +21,9 @@ pub(crate) const MIN_TTL_UNRENEWED: Duration = Duration::from_millis(100);
 /// Upper bound of all durations except `wait`.
 pub(crate) const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a lease counts as held after its request was sent: the ttl, less the allowed clock drift
-/// between client and server (1 %, and 2 ms for rounding), less the time it takes to stop the holder.
+/// How long a lease counts as held after its request was sent: the ttl, less the allowed clock
+/// drift between client and server (1 %, and 2 ms for rounding), less the time it takes to stop the
+/// holder.
 pub fn validity(ttl: Duration) -> Duration {
     let clocks = ttl / 100 + Duration::from_millis(2);
     let stopping = (ttl / 20).max(Duration::from_millis(50));
@@ -189,8 +190,8 @@ impl LeaseState {
         if self.phase != Phase::Held {
             return Action::Nothing;
         }
-        // Before anything else: a confirmation after the deadline does not revive the lease, because
-        // the holder has already been stopped.
+        // Before anything else: a confirmation after the deadline does not revive the lease,
+        // because the holder has already been stopped.
         if now >= self.deadline() {
             let limit_reached = self.limit.is_some_and(|limit| limit <= self.deadline);
             return self.lose(if limit_reached { LossCause::MaxHold } else { LossCause::Expired });
@@ -229,8 +230,8 @@ impl LeaseState {
     }
 }
 
-/// Returns when a lease that counts from `sent` is due for renewal: after 63 to 70 % of its validity, at
-/// random, so that leases taken together are not renewed together for ever.
+/// Returns when a lease that counts from `sent` is due for renewal: after 63 to 70 % of its
+/// validity, at random, so that leases taken together are not renewed together for ever.
 fn renewal_due(terms: &Terms, sent: Instant, jitter: &mut Jitter) -> Instant {
     let validity = validity(terms.ttl);
     sent + validity * 63 / 100 + jitter.up_to(validity * 7 / 100)

@@ -1,8 +1,8 @@
 //! The watchdog: the manager's own thread for renewals, deadlines and background releases.
 //!
 //! It has its own runtime and connection, so a blocked executor does not lose locks. Leases are
-//! entries in a timer queue, without a task per lease. Taking and releasing a lock costs one entry in
-//! that queue, and wakes the thread only if it would otherwise sleep too long.
+//! entries in a timer queue, without a task per lease. Taking and releasing a lock costs one entry
+//! in that queue, and wakes the thread only if it would otherwise sleep too long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

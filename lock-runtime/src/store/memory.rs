@@ -72,8 +72,8 @@ impl Locks {
         TakeOutcome::Granted(self.next_fence())
     }
 
-    /// Starts from the current time, as Redis does, so that fences grow from one run of a program to
-    /// the next.
+    /// Starts from the current time, as Redis does, so that fences grow from one run of a program
+    /// to the next.
     fn next_fence(&mut self) -> Fence {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = time.as_micros().try_into().unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! Locks in Redis. Two protocols share one client: the [queue] of one server that decides alone, and
-//! [redlock], a majority of independent servers.
+//! Locks in Redis. Two protocols share one client: the [queue] of one server that decides alone,
+//! and [redlock], a majority of independent servers.
 
 mod client;
 mod fences;

@@ -78,13 +78,13 @@ const fn with_tls(open: Option<Open>) -> Option<Open> {
     if cfg!(feature = "tls") { open } else { None }
 }
 
-/// Opens the store of a URL. Errors quote no more of the URL than its scheme, because the rest may be a
-/// password.
+/// Opens the store of a URL. Errors quote no more of the URL than its scheme, because the rest may
+/// be a password.
 ///
 /// # Errors
 ///
-/// [`LockError::NotConfigured`] for a URL that cannot be used, [`LockError::Unavailable`] for a server
-/// that cannot.
+/// [`LockError::NotConfigured`] for a URL that cannot be used, [`LockError::Unavailable`] for a
+/// server that cannot.
 pub(crate) async fn open(url: &str, options: &Options) -> Result<Arc<dyn Store>, LockError> {
     let (name, _) = url.split_once(':').unwrap_or_default();
     let is_word = name.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '+' | '-'));

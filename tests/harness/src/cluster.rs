@@ -185,7 +185,7 @@ impl Cluster {
         Some(ranges)
     }
 
-    /// Promotes a replica, with the agreement of its master or, with an option in `how`, without.
+    /// Promotes a replica, with the agreement of its master unless `how` says `FORCE` or `TAKEOVER`.
     ///
     /// # Panics
     ///

@@ -28,7 +28,7 @@ impl Entry {
         self.name().eq_ignore_ascii_case(name)
     }
 
-    /// Returns whether a script ran it, not a client.
+    /// Returns whether a script ran the command, not a client.
     #[must_use]
     pub fn from_script(&self) -> bool {
         self.source == "lua"

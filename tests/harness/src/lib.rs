@@ -4,7 +4,8 @@
 //! - [`Sentinels`] is a master with replicas and sentinels, [`Cluster`] a Redis Cluster.
 //! - [`Network`] gives each server a node of its own, and partitions them.
 //! - [`Postgres`] is a PostgreSQL server for one test: data that a lock protects.
-//! - [`Proxy`] relays between a client and a server, and delays, holds, loses or cuts.
+//! - [`Proxy`] relays between a client and a server; it delays, holds or drops bytes, and cuts
+//!   connections.
 //! - [`CommandLog`] records the commands that a server runs.
 //! - [`Child`] is any other process, such as a second holder of a lock.
 //! - [`Certificates`] are an authority, and certificates for TLS.

@@ -32,8 +32,8 @@ pub async fn tick() {
     tokio::task::yield_now().await;
 }
 
-/// Returns the value of `call` and checks that it locked exactly `key`: that it took it with one
-/// command, held it at each [`tick`], and deleted it with another command before it returned.
+/// Returns the value of `call` and checks that the call locked exactly `key`: it took the key with
+/// one command, held it at each [`tick`], and deleted it with another command before it returned.
 ///
 /// # Panics
 ///

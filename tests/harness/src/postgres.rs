@@ -70,7 +70,8 @@ impl Drop for Postgres {
     }
 }
 
-/// Returns a program of PostgreSQL, run in `dir` and, because it refuses root, as `postgres`.
+/// Returns a command for a PostgreSQL program in `dir`; as PostgreSQL refuses root, root runs it as
+/// the user `postgres`.
 fn command(name: &str, dir: &Path) -> Command {
     let program = program(name).unwrap_or_else(|| {
         panic!(

@@ -27,7 +27,7 @@ impl Sentinels {
         Self::start_with(service, |server| server).await
     }
 
-    /// Starts them with other settings of the servers and sentinels.
+    /// Starts sentinels, with other settings of the servers and of the sentinels.
     ///
     /// # Panics
     ///
@@ -39,7 +39,7 @@ impl Sentinels {
         Self::start_on(None, service, settings).await
     }
 
-    /// Starts them on nodes of a network, one each.
+    /// Starts sentinels and servers on nodes of a network, one each.
     ///
     /// # Panics
     ///
@@ -171,8 +171,7 @@ impl Sentinels {
         self.wait_until_replaced(before).await;
     }
 
-    /// Waits until all sentinels that reply report another master than the one with the port
-    /// `before`.
+    /// Waits until all sentinels that reply report a master other than that with the port `before`.
     ///
     /// # Panics
     ///

@@ -228,7 +228,7 @@ impl Server {
 }
 
 impl ServerBuilder {
-    /// Sets another program to start, which must understand the same configuration file.
+    /// Sets the program to start, which must understand the same configuration file.
     pub fn command(mut self, command: Command) -> Self {
         self.command = Some(command);
         self
@@ -308,7 +308,7 @@ impl ServerBuilder {
                         node,
                     };
                 }
-                // Another process has taken the port; ours has ended.
+                // Another process has taken the port, and the server has ended.
                 Err(output) if output.contains(TAKEN) && retries.next().is_some() => {}
                 Err(output) => panic!("the server does not start:\n{output}"),
             }

@@ -8,8 +8,8 @@ use crate::fence::Fence;
 /// What the scripts have to know for the next fence number.
 #[derive(Debug)]
 pub(crate) struct Fences {
-    /// If the counter is not above this, it may have lost numbers. 0 on a new connection, which may lead
-    /// to a server that has lost some.
+    /// If the counter is not above this, it may have lost numbers. 0 on a new connection, which may
+    /// lead to a server that has lost some.
     seen: u64,
     epoch: Epoch,
 }
@@ -19,8 +19,9 @@ pub(crate) struct Fences {
 pub(crate) enum Epoch {
     /// Constant as long as the connection is used.
     Fixed(u64),
-    /// A cluster node can be replaced and return while the connection stays, so it reports its epoch.
-    /// The report is valid for one [version](super::topology::router::Router::version) of the slot map.
+    /// A cluster node can be replaced and return while the connection stays, so it reports its
+    /// epoch. The report is valid for one [version](super::topology::router::Router::version) of
+    /// the slot map.
     Reported { report: NodeEpoch, version: u64 },
 }
 
@@ -42,8 +43,9 @@ impl Fences {
         Self { seen: 0, epoch: epoch.map_or(reported, Epoch::Fixed) }
     }
 
-    /// Returns the arguments `seen` and `epoch` of the scripts. With a new version of the slot map, the node may
-    /// have received a slot, and a higher epoch with it: the script reads the epoch again.
+    /// Returns the arguments `seen` and `epoch` of the scripts. With a new version of the slot map,
+    /// the node may have received a slot, and a higher epoch with it: the script reads the epoch
+    /// again.
     pub(crate) fn script_args(&mut self, map_version: u64) -> [String; 2] {
         if let Epoch::Reported { report, version } = &mut self.epoch
             && *version != map_version
@@ -56,8 +58,8 @@ impl Fences {
 
     /// Records a number that a script returned, and the epoch that a node reported with it.
     ///
-    /// In a cluster, each slot has a counter. The first number of an epoch is a floor for all of them;
-    /// later numbers say nothing about the counters of other slots.
+    /// In a cluster, each slot has a counter. The first number of an epoch is a floor for all of
+    /// them; later numbers say nothing about the counters of other slots.
     pub(crate) fn record(&mut self, fence: Fence, reported: Option<NodeEpoch>) {
         match &mut self.epoch {
             Epoch::Fixed(_) => self.seen = self.seen.max(fence.get()),

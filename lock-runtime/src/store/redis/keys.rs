@@ -9,8 +9,8 @@ use crate::key::Key;
 /// cluster, each slot has one, whose key ends with a tag of the slot.
 const FENCE: &str = "lock-runtime:fence";
 
-/// The keys of a lock, its queue, the state of its waiters, and the fence counter, in the order in which
-/// the scripts expect them.
+/// The keys of a lock, its queue, the state of its waiters, and the fence counter, in the order in
+/// which the scripts expect them.
 #[derive(Debug)]
 pub(crate) struct Keys {
     key: Key,
@@ -46,7 +46,8 @@ impl Keys {
     }
 }
 
-/// Returns a helper key of a lock, in the slot of its key. The helper keys of different locks differ.
+/// Returns a helper key of a lock, in the slot of its key. The helper keys of different locks
+/// differ.
 fn helper(key: &str, name: &str) -> String {
     match slot::hash_tag(key) {
         Some(tag) if tag.len() + 2 != key.len() => [key, ":", name].concat(),

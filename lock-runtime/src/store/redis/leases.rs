@@ -50,10 +50,10 @@ fn renewed(written: WriteReply) -> RenewReply {
     Ok(owned)
 }
 
-/// Releases a lock on `carrier`, the connection that carried its acquire, or else on another one. On the
-/// same connection, the release is executed after the acquire, even if both are late. On another one, it
-/// may overtake the acquire, but if the carrier does not reply, only this and the lock's own expiry are
-/// left.
+/// Releases a lock on `carrier`, the connection that carried its acquire, or else on another one.
+/// On the same connection, the release is executed after the acquire, even if both are late. On
+/// another one, it may overtake the acquire, but if the carrier does not reply, only this and the
+/// lock's own expiry are left.
 pub(super) async fn release_after<C, R>(
     carrier: Option<Connection>,
     connection: impl Fn() -> C,
@@ -69,8 +69,8 @@ where
         return Ok(owned);
     }
     match release(connection().await?).await {
-        // The connection may have been dead for a long time. The result of the second try does not say
-        // whether the first one has released the lock.
+        // The connection may have been dead for a long time. The result of the second try does not
+        // say whether the first one has released the lock.
         Err(ClientError { kind: Kind::Disconnected, .. }) => {
             release(connection().await?).await.map(|_| Owned::Yes)
         }

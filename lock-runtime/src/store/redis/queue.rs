@@ -66,11 +66,11 @@ pub(super) struct QueueStore {
 impl QueueStore {
     /// Creates the store with this name, on the servers that `router` builds from a configuration.
     ///
-    /// The nodes of a cluster forward messages to each other, including a message to a waiter that the
-    /// sender then takes for dead, because the waiter listens on another node. Therefore, no message in a
-    /// cluster proves a grant. Sharded messages stay on their node, but when a slot moves, the node ends
-    /// the subscription unasked, and the `redis` crate takes this for the reply to a command. With
-    /// replicas, a hand-over has to be acknowledged first.
+    /// The nodes of a cluster forward messages to each other, including a message to a waiter that
+    /// the sender then takes for dead, because the waiter listens on another node. Therefore, no
+    /// message in a cluster proves a grant. Sharded messages stay on their node, but when a slot
+    /// moves, the node ends the subscription unasked, and the `redis` crate takes this for the
+    /// reply to a command. With replicas, a hand-over has to be acknowledged first.
     pub(super) fn new(name: String, config: Config, router: impl FnOnce(Config) -> Router) -> Self {
         let pending = Arc::<Pending>::default();
         let is_asynchronous = config.replication.is_asynchronous();
@@ -209,8 +209,8 @@ impl QueueStore {
         lock(&self.fences(connection)).record(fence, epoch);
     }
 
-    /// Renews the leases of one server with one request, and each lease that a cluster redirects with
-    /// another.
+    /// Renews the leases of one server with one request, and each lease that a cluster redirects
+    /// with another.
     async fn renew_all(&self, leases: &[Renewal]) -> Result<Vec<RenewReply>, ClientError> {
         let Some(first) = leases.first() else { return Ok(Vec::new()) };
         let connection = self.router.connection(first.key.as_str()).await?;

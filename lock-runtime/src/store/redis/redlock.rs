@@ -1,11 +1,12 @@
-//! [`Redlock`]: the protocol for several independent servers, of which a majority has to grant each lock.
+//! [`Redlock`]: the protocol for several independent servers, of which a majority has to grant each
+//! lock.
 //!
-//! A request to each server takes the lock there, and its reply carries the next number of the server's
-//! counter. A second request to the servers that granted the lock confirms a fence above the numbers of a
-//! majority. The lock is held once a majority has confirmed.
+//! A request to each server takes the lock there, and its reply carries the next number of the
+//! server's counter. A second request to the servers that granted the lock confirms a fence above
+//! the numbers of a majority. The lock is held once a majority has confirmed.
 //!
-//! A server that may have lost locks in a restart does not vote until it has been up for longer than the
-//! ttl. This suffices if all clients of a lock use the same ttl for it.
+//! A server that may have lost locks in a restart does not vote until it has been up for longer
+//! than the ttl. This suffices if all clients of a lock use the same ttl for it.
 
 mod acquire;
 mod backoff;
@@ -76,7 +77,8 @@ impl Redlock {
         Ok(Self { name, nodes, pending: Arc::default(), channels })
     }
 
-    /// Checks that a majority of the servers replies, and that no two addresses lead to the same server.
+    /// Checks that a majority of the servers replies, and that no two addresses lead to the same
+    /// server.
     pub(super) async fn verify(&self) -> Result<(), StoreError> {
         current_runtime()?;
         let nodes = self.nodes.iter();
@@ -185,8 +187,8 @@ impl Redlock {
         results
     }
 
-    /// Releases a lock on all servers, on the connection that carries a request without a reply, if there
-    /// is one.
+    /// Releases a lock on all servers, on the connection that carries a request without a reply, if
+    /// there is one.
     fn release_everywhere(&self, release: Release) -> Replies {
         let channel = notify::channel(&release.key);
         let order = Arc::new(ReleaseOrder { release, channel });
@@ -205,7 +207,8 @@ impl Redlock {
     }
 }
 
-/// Delivers push messages to the waiters. All channels of these connections announce released locks.
+/// Delivers push messages to the waiters. All channels of these connections announce released
+/// locks.
 fn deliver_to(channels: &Arc<Channels>) -> Arc<PushHandler> {
     let channels = Arc::downgrade(channels);
     Arc::new(move |channel, _payload| {

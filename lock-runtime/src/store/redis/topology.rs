@@ -1,4 +1,5 @@
-//! Which server keeps which key: one server, the master that sentinels name, or the nodes of a cluster.
+//! Which server keeps which key: one server, the master that sentinels name, or the nodes of a
+//! cluster.
 
 mod cluster;
 pub(super) mod router;

@@ -24,7 +24,7 @@ impl Namespace {
         Self(child)
     }
 
-    /// Returns the process id that identifies it in commands of `ip`.
+    /// Returns the process id that identifies the namespace in `ip` commands.
     pub(super) fn id(&self) -> u32 {
         self.0.id()
     }
@@ -38,7 +38,7 @@ impl Namespace {
         wrap("nsenter", &[&format!("--net={}", self.path()), "--"], command)
     }
 
-    /// Runs commands of `ip`, one per line.
+    /// Runs `ip` commands, one per line.
     pub(super) fn ip(&self, script: &str) {
         try_ip(Some(self), script).unwrap_or_else(|error| panic!("{script}: {error}"));
     }
@@ -52,8 +52,8 @@ pub(super) fn retry_discovery(device: &str) -> String {
     format!("ntable change name arp_cache dev {device} retrans 20 mcast_probes 1000000")
 }
 
-/// Runs commands of `ip` in a namespace or, without one, in that of the test. The error is its
-/// output.
+/// Runs `ip` commands in a namespace or, without one, in that of the test. The error is the output
+/// of `ip`.
 pub(super) fn try_ip(namespace: Option<&Namespace>, script: &str) -> Result<(), String> {
     let mut ip = Command::new("ip");
     ip.args(["-batch", "-"]);

@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) sent_by_server: AtomicU64,
 }
 
-/// An order and the sender that reports its completion.
+/// A command of the test, and the sender that reports its completion.
 pub(super) type Request = (Order, mpsc::Sender<()>);
 
 #[derive(Debug, Clone, Copy)]
@@ -120,7 +120,7 @@ async fn relay(client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     let (up_mode, down_mode) = (shared.to_server.subscribe(), shared.to_client.subscribe());
     let up = pump(from_client, to_server, up_mode, sent_up);
     let down = pump(from_server, to_client, down_mode, sent_down);
-    // A connection that has lost bytes is closed like every other one, by dropping it.
+    // A connection that has lost bytes is closed like any other: by dropping it.
     let _ = try_join!(up, down);
     Ok(())
 }

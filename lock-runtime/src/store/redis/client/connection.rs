@@ -14,8 +14,8 @@ use super::error::{self, ClientError, Reply};
 use super::replication::{Replication, Unacknowledged};
 use crate::sync::lock;
 
-/// How many replies in a row may be missing before a connection is replaced. A black-holed connection
-/// shows no other sign, for hours.
+/// How many replies in a row may be missing before a connection is replaced. A black-holed
+/// connection shows no other sign, for hours.
 const MAX_MISSING: u32 = 2;
 
 /// One connection to a server, which executes commands in the order in which they are sent.
@@ -150,8 +150,8 @@ impl Connection {
         }
     }
 
-    /// Whether commands that are sent now may be executed and count: the connection is neither broken nor
-    /// stale.
+    /// Whether commands that are sent now may be executed and count: the connection is neither
+    /// broken nor stale.
     pub(crate) fn is_usable(&self) -> bool {
         !self.state.broken.load(Ordering::Acquire) && !self.state.is_stale()
     }

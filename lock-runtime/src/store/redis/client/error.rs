@@ -1,5 +1,5 @@
-//! [`ClientError`]: why a command failed, whether it was executed, whether a retry may help, and what an
-//! operator can do about it.
+//! [`ClientError`]: why a command failed, whether it was executed, whether a retry may help, and
+//! what an operator can do about it.
 
 use std::fmt;
 
@@ -27,7 +27,8 @@ pub(crate) struct ClientError {
 pub(crate) enum Kind {
     /// Not executed: the node at this address owns the slot.
     Moved(String),
-    /// Not executed: the slot is being moved to the node at this address, which executes this command.
+    /// Not executed: the slot is being moved to the node at this address, which executes this
+    /// command.
     Ask(String),
     /// Not executed: the keys of the slot are being moved.
     TryAgain,
@@ -138,15 +139,15 @@ pub(crate) fn is_refusal(error: &RedisError) -> bool {
         || matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig)
 }
 
-/// Whether a script ran a command without permission. There is no error code for this: the first text is
-/// that of Redis 7.0, the second that of later versions and of Valkey.
+/// Whether a script ran a command without permission. There is no error code for this: the first
+/// text is that of Redis 7.0, the second that of later versions and of Valkey.
 fn is_forbidden_in_script(error: &RedisError) -> bool {
     let texts = ["The user executing the script can't", "ACL failure in script"];
     error.detail().is_some_and(|detail| texts.iter().any(|text| detail.starts_with(text)))
 }
 
-/// Whether the connection is useless after this error. A read-only server was demoted, and its name may
-/// lead to the new master by now; a server that demands a login has forgotten the previous one.
+/// Whether the connection is useless after this error. A read-only server was demoted, and its name
+/// may lead to the new master by now; a server that demands a login has forgotten the previous one.
 pub(crate) fn breaks_connection(error: &RedisError) -> bool {
     match error.code() {
         Some(code) => matches!(code, "READONLY" | "NOAUTH"),

@@ -29,8 +29,8 @@ impl<T: Send + 'static> FanOut<T> {
         self.running.push(Box::pin(future));
     }
 
-    /// Returns the next result, or `None` if there are no more. Polls all futures first, so that all
-    /// requests are sent before the first result is processed.
+    /// Returns the next result, or `None` if there are no more. Polls all futures first, so that
+    /// all requests are sent before the first result is processed.
     ///
     /// # Cancel safety
     ///
@@ -71,8 +71,8 @@ impl<T: Send + 'static> FanOut<T> {
     }
 }
 
-/// Sends all requests, and returns the replies and the errors as soon as there are `enough` replies or
-/// every request is done.
+/// Sends all requests, and returns the replies and the errors as soon as there are `enough` replies
+/// or every request is done.
 pub(crate) async fn collect<T: Send + 'static, E: Send + 'static>(
     requests: impl IntoIterator<Item: Future<Output = Result<T, E>> + Send + 'static>,
     enough: usize,

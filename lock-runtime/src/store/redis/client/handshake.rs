@@ -15,8 +15,8 @@ pub(crate) enum Role {
     ClusterNode,
 }
 
-/// Checks that a server replies, is a Redis server, accepts writes, runs scripts and has the required
-/// replicas. Warns of settings that let it evict keys.
+/// Checks that a server replies, is a Redis server, accepts writes, runs scripts and has the
+/// required replicas. Warns of settings that let it evict keys.
 pub(crate) async fn verify(
     connection: &Connection,
     store: &str,

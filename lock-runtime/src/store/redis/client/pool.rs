@@ -104,7 +104,8 @@ impl Drop for RuntimeConnection {
     }
 }
 
-/// The runtime that this is called on. Tokio panics where its timers or sockets are used without one.
+/// The runtime that this is called on. Tokio panics where its timers or sockets are used without
+/// one.
 pub(crate) fn current_runtime() -> Result<runtime::Handle, ClientError> {
     runtime::Handle::try_current().map_err(|_| ClientError::refused(NO_RUNTIME))
 }

@@ -69,8 +69,9 @@ impl Script {
         Ok(replies)
     }
 
-    /// Sends the script in full in its first call on a connection: the server may be new, and a renewal
-    /// may have no time for a second round trip. Later calls find the script in the server's cache.
+    /// Sends the script in full in its first call on a connection: the server may be new, and a
+    /// renewal may have no time for a second round trip. Later calls find the script in the
+    /// server's cache.
     fn command(&self, connection: &Connection, call: Call<'_>) -> Cmd {
         if connection.is_first_call(self.code) {
             return self.in_full(call);
@@ -91,8 +92,8 @@ fn command(name: &str, script: &str, Call { keys, args }: Call<'_>) -> Cmd {
     command
 }
 
-/// A duration as an argument of Redis, which counts in milliseconds: rounded up, and never zero, because
-/// an expiry of zero deletes the key.
+/// A duration as an argument of Redis, which counts in milliseconds: rounded up, and never zero,
+/// because an expiry of zero deletes the key.
 pub(crate) fn millis(duration: Duration) -> String {
     duration.as_nanos().div_ceil(1_000_000).max(1).to_string()
 }

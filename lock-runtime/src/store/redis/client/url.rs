@@ -17,8 +17,8 @@ pub(crate) struct SentinelSettings {
 ///
 /// # Errors
 ///
-/// A description of what is wrong with the URL. It quotes no more of the URL than its scheme, because the
-/// rest may be a password.
+/// A description of what is wrong with the URL. It quotes no more of the URL than its scheme,
+/// because the rest may be a password.
 pub(crate) fn server(url: &str) -> Result<ConnectionInfo, String> {
     connection_info(scheme(url), url)
 }

@@ -14,7 +14,8 @@ use crate::store::redis::client::connection::Connection;
 use crate::sync::lock;
 use crate::token::Token;
 
-/// The pending acquires of one manager, by token, from the first request to the grant or the release.
+/// The pending acquires of one manager, by token, from the first request to the grant or the
+/// release.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<BTreeMap<Token, Acquire>>);
 
@@ -24,8 +25,8 @@ struct Acquire {
     connection: Connection,
     /// Whether the last request has its reply.
     replied: bool,
-    /// The last message. It may replace another one, because the next poll shows all that a waiter has
-    /// missed.
+    /// The last message. It may replace another one, because the next poll shows all that a waiter
+    /// has missed.
     message: Option<Message>,
     waiter: Option<Waker>,
 }
@@ -45,8 +46,8 @@ impl Pending {
         }
     }
 
-    /// Ends an acquire. Returns the connection that carries its last request if the reply is unknown:
-    /// what is sent on another connection may overtake the request.
+    /// Ends an acquire. Returns the connection that carries its last request if the reply is
+    /// unknown: what is sent on another connection may overtake the request.
     pub(super) fn end(&self, token: Token) -> Option<Connection> {
         let acquire = lock(&self.0).remove(&token)?;
         (!acquire.replied).then_some(acquire.connection)
@@ -85,8 +86,8 @@ impl Pending {
         timeout_at(until.into(), next).await.ok()
     }
 
-    /// Delivers the payload of a push message: `<token> held <fence>` or `<token> free <milliseconds>`.
-    /// Ignores any other payload.
+    /// Delivers the payload of a push message: `<token> held <fence>` or
+    /// `<token> free <milliseconds>`. Ignores any other payload.
     pub(super) fn deliver(&self, payload: &[u8]) {
         if let Some((token, message)) = parse(payload)
             && let Some(acquire) = lock(&self.0).get_mut(&token)

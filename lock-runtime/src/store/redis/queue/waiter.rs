@@ -1,5 +1,5 @@
-//! [`Waiter`]: the state machine of a waiter, which decides when it polls, and which message means that it
-//! holds the lock. Pure, so that it can be tested and model-checked as it is.
+//! [`Waiter`]: the state machine of a waiter, which decides when it polls, and which message means
+//! that it holds the lock. Pure, so that it can be tested and model-checked as it is.
 
 #![allow(unreachable_pub, clippy::must_use_candidate, reason = "public for the model only")]
 
@@ -54,8 +54,8 @@ impl Waiter {
         Self { ttl, wait_until, trusts_messages, poll_at: now, queued: None, jitter }
     }
 
-    /// The poll interval at the head of the queue, in case messages are lost. The server extends it for
-    /// waiters behind.
+    /// The poll interval at the head of the queue, in case messages are lost. The server extends it
+    /// for waiters behind.
     pub fn poll_interval(&self) -> Duration {
         Duration::from_secs(1).min(self.ttl / 3)
     }
@@ -78,12 +78,12 @@ impl Waiter {
         self.poll_at = now + free_in.map_or(poll_in, |free_in| free_in.min(poll_in));
     }
 
-    /// Applies a message. If it proves a grant, returns the instant from which the lease counts, and its
-    /// fence.
+    /// Applies a message. If it proves a grant, returns the instant from which the lease counts,
+    /// and its fence.
     ///
-    /// The lock was handed over after the last request was executed, hence also after it was sent. A
-    /// message about an earlier grant, which the token has lost since, carries a fence that was no
-    /// longer new when the request was executed.
+    /// The lock was handed over after the last request was executed, hence also after it was sent.
+    /// A message about an earlier grant, which the token has lost since, carries a fence that was
+    /// no longer new when the request was executed.
     pub fn receive(&mut self, message: Message, now: Instant) -> Option<(Instant, Fence)> {
         match (message, self.queued) {
             (Message::Held(fence), Some((sent, last))) if fence > last => {

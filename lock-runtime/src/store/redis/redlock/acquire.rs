@@ -1,4 +1,5 @@
-//! [`Acquire`]: one attempt to get the votes of a majority, and the release of the votes if it fails.
+//! [`Acquire`]: one attempt to get the votes of a majority, and the release of the votes if it
+//! fails.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,8 +77,8 @@ impl<'a> Acquire<'a> {
         Self { nodes, pending, claim, attempt, sent, votes, replies, deadline }
     }
 
-    /// Returns the instant from which the lease counts, and its fence. After a lost round, no vote is
-    /// left, except votes of late servers, which are released in the background.
+    /// Returns the instant from which the lease counts, and its fence. After a lost round, no vote
+    /// is left, except votes of late servers, which are released in the background.
     pub(super) async fn run(mut self) -> Result<(Instant, Fence), Defeat> {
         let mut round = Round::new(self.votes.len());
         loop {
@@ -115,8 +116,8 @@ impl<'a> Acquire<'a> {
         }
     }
 
-    /// Awaits further replies to a lost round, until it is clear whether other contenders or unavailable
-    /// servers are the cause.
+    /// Awaits further replies to a lost round, until it is clear whether other contenders or
+    /// unavailable servers are the cause.
     async fn find_cause(&mut self) {
         let (quorum, count) = (self.nodes.quorum(), self.votes.len());
         loop {
@@ -140,8 +141,8 @@ impl<'a> Acquire<'a> {
         }
     }
 
-    /// Awaits the missing replies of a won round in the background. Late votes are kept, unless the lock
-    /// is released in the meantime.
+    /// Awaits the missing replies of a won round in the background. Late votes are kept, unless the
+    /// lock is released in the meantime.
     fn finish(self) {
         let (pending, token) = (Arc::clone(self.pending), self.claim.token);
         if self.replies.is_empty() {
@@ -154,7 +155,8 @@ impl<'a> Acquire<'a> {
         });
     }
 
-    /// Releases all votes, including those that may still arrive, and returns the cause of the loss.
+    /// Releases all votes, including those that may still arrive, and returns the cause of the
+    /// loss.
     async fn lose(mut self) -> Defeat {
         let is_late = Instant::now() >= self.deadline;
         let (order, mut releases, mut granted) = (self.release_order(), FanOut::default(), 0);
@@ -234,8 +236,8 @@ fn apply(vote: &mut Vote, node: usize, reply: Reply) -> Event {
     event
 }
 
-/// Sends all releases, so that the next round finds no vote in its way, and awaits the replies of the
-/// servers that `granted` the lock, but no longer than `patience`.
+/// Sends all releases, so that the next round finds no vote in its way, and awaits the replies of
+/// the servers that `granted` the lock, but no longer than `patience`.
 async fn await_granted(mut releases: FanOut<bool>, mut granted: usize, patience: Duration) {
     let patience = if granted > 0 { patience } else { Duration::ZERO };
     let all = async {
@@ -250,8 +252,8 @@ async fn await_granted(mut releases: FanOut<bool>, mut granted: usize, patience:
     releases.detach();
 }
 
-/// Awaits the missing replies. If a server has granted a lock that was released in the meantime, releases
-/// it there once more, because the request may have been sent after the release.
+/// Awaits the missing replies. If a server has granted a lock that was released in the meantime,
+/// releases it there once more, because the request may have been sent after the release.
 async fn release_late_votes(
     mut replies: FanOut<(usize, Reply)>,
     attempt: Arc<Attempt>,

@@ -8,12 +8,13 @@ use crate::sync::Jitter;
 const FIRST: Duration = Duration::from_millis(50);
 /// The upper bound of all delays.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The upper bound of the delay after a notification. The other servers have released the lock within
-/// the time of a message, and the waiters must not poll at the same instant.
+/// The upper bound of the delay after a notification. The other servers have released the lock
+/// within the time of a message, and the waiters must not poll at the same instant.
 const NOTIFIED: Duration = Duration::from_millis(5);
 
-/// Returns the delay after the first lost round (0) or a later one: a random part of a limit that doubles
-/// each time. The randomness lets one of several contenders with split votes get a majority.
+/// Returns the delay after the first lost round (0) or a later one: a random part of a limit that
+/// doubles each time. The randomness lets one of several contenders with split votes get a
+/// majority.
 pub(super) fn after(round: u32, ttl: Duration, seed: u64) -> Duration {
     let longest = LONGEST.min(ttl / 3);
     let limit = 2_u32.checked_pow(round).map_or(longest, |factor| FIRST.saturating_mul(factor));

@@ -1,4 +1,5 @@
-//! The eligibility of servers: each has one vote, and none after a restart that may have lost votes.
+//! The eligibility of servers: each has one vote, and none after a restart that may have lost
+//! votes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -95,9 +96,9 @@ impl Identity {
         self.uptime + self.read.elapsed()
     }
 
-    /// Compares the server with its predecessor, the last one that replied at its address. With an uptime
-    /// longer than the silence of the predecessor, it is not the predecessor restarted: the address leads
-    /// elsewhere, or the clock that the uptime depends on was put forward.
+    /// Compares the server with its predecessor, the last one that replied at its address. With an
+    /// uptime longer than the silence of the predecessor, it is not the predecessor restarted: the
+    /// address leads elsewhere, or the clock that the uptime depends on was put forward.
     pub(super) fn compare(&mut self, last: &mut Option<LastServer>) {
         let now = Instant::now();
         self.replaced = last.as_ref().and_then(|last| {
@@ -111,8 +112,8 @@ impl Identity {
         *last = Some(LastServer { run_id, replied: now, replaced: self.replaced });
     }
 
-    /// Fails if the server must not vote on a lock with this ttl: before its recent start, it may have
-    /// voted for a holder whose lease is not over.
+    /// Fails if the server must not vote on a lock with this ttl: before its recent start, it may
+    /// have voted for a holder whose lease is not over.
     pub(super) fn check_age(&self, ttl: Duration) -> Result<(), ClientError> {
         let age = match self.replaced {
             Some(replaced) => replaced.elapsed(),

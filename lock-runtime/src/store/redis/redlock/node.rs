@@ -140,8 +140,8 @@ impl Node {
         Ok(identity)
     }
 
-    /// Requests the vote of the server. If the attempt is abandoned in the meantime, the caller releases a
-    /// vote that still arrives.
+    /// Requests the vote of the server. If the attempt is abandoned in the meantime, the caller
+    /// releases a vote that still arrives.
     pub(super) async fn acquire(
         self: Arc<Self>,
         index: usize,
@@ -187,8 +187,8 @@ impl Node {
         Ok(owned)
     }
 
-    /// Renews leases, and returns the result of each. Renewals by a server that is not eligible do not
-    /// count.
+    /// Renews leases, and returns the result of each. Renewals by a server that is not eligible do
+    /// not count.
     pub(super) async fn renew(
         self: Arc<Self>,
         leases: Arc<[Renewal]>,
@@ -208,8 +208,8 @@ impl Node {
         Ok(replies.into_iter().zip(&*leases).map(eligible).collect())
     }
 
-    /// Releases the lock on this server, on the connection that carries a request without a reply, if there
-    /// is one: see [`release_after`].
+    /// Releases the lock on this server, on the connection that carries a request without a reply,
+    /// if there is one: see [`release_after`].
     pub(super) async fn release(
         self: Arc<Self>,
         order: Arc<ReleaseOrder>,

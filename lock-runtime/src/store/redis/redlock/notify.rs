@@ -36,8 +36,8 @@ struct Listener {
 }
 
 impl Channels {
-    /// Resolves when a server publishes, after this call, that the lock was released. A lost message
-    /// does not matter: a waiter polls in any case.
+    /// Resolves when a server publishes, after this call, that the lock was released. A lost
+    /// message does not matter: a waiter polls in any case.
     pub(super) fn listen(self: &Arc<Self>, nodes: &Nodes, key: &Key) -> OwnedNotified {
         let (name, runtime) = (channel(key), runtime::Handle::current().id());
         let mut channels = lock(&self.0);
@@ -89,8 +89,8 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes on the connections of this runtime, and unsubscribes when the channel is no longer
-    /// used. One task does both, so that neither overtakes the other.
+    /// Subscribes on the connections of this runtime, and unsubscribes when the channel is no
+    /// longer used. One task does both, so that neither overtakes the other.
     async fn keep(self, nodes: Nodes) {
         loop {
             while self.is_used() {

@@ -11,8 +11,8 @@ use crate::store::{Claim, Release};
 use crate::sync::lock;
 use crate::token::Token;
 
-/// The pending attempts of one manager, by token, from the first request until all replies have arrived
-/// or the lock is released.
+/// The pending attempts of one manager, by token, from the first request until all replies have
+/// arrived or the lock is released.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<BTreeMap<Token, Arc<Attempt>>>);
 
@@ -39,8 +39,8 @@ impl Pending {
     }
 
     /// Ends an attempt by a release: no further requests of the attempt are sent. Returns, for each
-    /// server, the connection that carries a request without a reply: what is sent on another connection
-    /// may overtake the request.
+    /// server, the connection that carries a request without a reply: what is sent on another
+    /// connection may overtake the request.
     pub(super) fn release(
         &self,
         order: &Arc<ReleaseOrder>,
@@ -83,8 +83,8 @@ struct Requests {
 }
 
 impl Attempt {
-    /// Records that a request is being sent to a server. Returns `false` if the attempt was abandoned in
-    /// the meantime: the request must not be sent then.
+    /// Records that a request is being sent to a server. Returns `false` if the attempt was
+    /// abandoned in the meantime: the request must not be sent then.
     pub(super) fn send(&self, node: usize, connection: &Connection) -> bool {
         let mut requests = lock(&self.requests);
         let is_wanted = requests.released.is_none();

@@ -1,5 +1,5 @@
-//! The quorum rule: one round of votes, and the count of replies about one lease. Pure, so that both can
-//! be tested and model-checked as they are.
+//! The quorum rule: one round of votes, and the count of replies about one lease. Pure, so that
+//! both can be tested and model-checked as they are.
 
 #![allow(unreachable_pub, clippy::must_use_candidate, reason = "public for the model only")]
 
@@ -80,9 +80,9 @@ impl Round {
 
     /// Applies an event and returns the reactions.
     ///
-    /// The fence is above the numbers of a majority, and so above every fence that was confirmed before
-    /// they voted. A server that grants the lock later may confirm the fence, too, if its number is
-    /// lower: a greater number may stem from the fence of a later holder.
+    /// The fence is above the numbers of a majority, and so above every fence that was confirmed
+    /// before they voted. A server that grants the lock later may confirm the fence, too, if its
+    /// number is lower: a greater number may stem from the fence of a later holder.
     pub fn step(&mut self, event: Event) -> Vec<Action> {
         if self.is_over {
             return Vec::new();
@@ -152,8 +152,8 @@ impl ReplyCount {
         }
     }
 
-    /// Whether a majority holds the lock (`Yes`), or no majority can hold it any longer (`No`). `None`
-    /// while neither is certain.
+    /// Whether a majority holds the lock (`Yes`), or no majority can hold it any longer (`No`).
+    /// `None` while neither is certain.
     pub(super) fn decision(self, nodes: usize) -> Option<Owned> {
         let quorum = quorum(nodes);
         if self.yes >= quorum {

@@ -109,8 +109,8 @@ impl Cluster {
         connection
     }
 
-    /// Returns the connection for another try of a request about `key`, if the error on `connection`
-    /// redirects it.
+    /// Returns the connection for another try of a request about `key`, if the error on
+    /// `connection` redirects it.
     pub(super) async fn redirected(
         &self,
         key: &str,
@@ -243,8 +243,8 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Queries a node for the epoch of the cluster and the owners of its slots. A node that knows that it is
-/// cut off counts as epoch 0.
+/// Queries a node for the epoch of the cluster and the owners of its slots. A node that knows that
+/// it is cut off counts as epoch 0.
 async fn query(address: Arc<str>, node: Arc<Pool>) -> Result<(u64, Ranges), ClientError> {
     let queried = async {
         let connection = node.connection().await?;
@@ -264,7 +264,8 @@ async fn query(address: Arc<str>, node: Arc<Pool>) -> Result<(u64, Ranges), Clie
     queried.await.map_err(|error: ClientError| error.at(&address))
 }
 
-/// The first slot, the last slot and their owner, from the reply of the node `from` to `CLUSTER SLOTS`.
+/// The first slot, the last slot and their owner, from the reply of the node `from` to
+/// `CLUSTER SLOTS`.
 fn range(parts: Vec<Value>, from: &str) -> Option<(u16, u16, Arc<str>)> {
     let mut parts = parts.into_iter();
     let (first, last) =

@@ -81,8 +81,8 @@ impl Router {
         }
     }
 
-    /// Sends a request about `key` where a cluster redirects it, after `error` on `connection`. Returns
-    /// any other error.
+    /// Sends a request about `key` where a cluster redirects it, after `error` on `connection`.
+    /// Returns any other error.
     pub(crate) async fn resend<T, F>(
         &self,
         key: &str,
@@ -99,8 +99,8 @@ impl Router {
         }
     }
 
-    /// Returns the connection to which an error on `connection` redirects a request about `key`, if it
-    /// does.
+    /// Returns the connection to which an error on `connection` redirects a request about `key`, if
+    /// it does.
     async fn redirected(
         &self,
         key: &str,

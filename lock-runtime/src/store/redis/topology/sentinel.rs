@@ -1,5 +1,5 @@
-//! [`Sentinels`]: the master of a service, as the sentinels report it, and the end of its predecessors:
-//! connections to a demoted master become stale.
+//! [`Sentinels`]: the master of a service, as the sentinels report it, and the end of its
+//! predecessors: connections to a demoted master become stale.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,8 +58,8 @@ impl Sentinels {
         for enough in [all / 2 + 1, all] {
             let known = *self.newest_epoch.borrow();
             let (Master { host, port, epoch }, replies) = self.query(enough).await?;
-            // A minority may have missed the last failover; all sentinels together may have been set up
-            // anew.
+            // A minority may have missed the last failover; all sentinels together may have been
+            // set up anew.
             let is_current = if epoch >= known {
                 self.record_epoch(epoch)
             } else {
@@ -136,15 +136,16 @@ impl Sentinels {
         })
     }
 
-    /// Subscribes to the announcements of each sentinel, on the current runtime, until the runtime ends or
-    /// the manager is dropped.
+    /// Subscribes to the announcements of each sentinel, on the current runtime, until the runtime
+    /// ends or the manager is dropped.
     pub(super) fn follow(self: &Arc<Self>) {
         for sentinel in &self.settings.sentinels {
             let (sentinel, service) = (sentinel.clone(), self.settings.service.clone());
             let (this, timeout) = (Arc::downgrade(self), self.timeout);
             tokio::spawn(async move {
                 while this.strong_count() > 0 {
-                    // An error does not matter: there are other sentinels, and this one is tried again.
+                    // An error does not matter: there are other sentinels, and this one is tried
+                    // again.
                     let _ = listen(&sentinel, &service, timeout, &this).await;
                     sleep(RECONNECT_DELAY).await;
                 }

@@ -1,4 +1,5 @@
-//! [`Slot`]: the slots of a Redis Cluster, which keeps each key on the node that owns the key's slot.
+//! [`Slot`]: the slots of a Redis Cluster, which keeps each key on the node that owns the key's
+//! slot.
 
 use std::sync::LazyLock;
 
@@ -53,8 +54,8 @@ pub(crate) fn hash_tag(key: &str) -> Option<&str> {
     (!tag.is_empty()).then_some(tag)
 }
 
-/// Extends the CRC of a prefix by some bytes. It is the CRC of XMODEM, as the Redis Cluster specification
-/// demands.
+/// Extends the CRC of a prefix by some bytes. It is the CRC of XMODEM, as the Redis Cluster
+/// specification demands.
 fn crc16(prefix: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(prefix, |crc, byte| {
         let [high, low] = crc.to_be_bytes();
