@@ -11,7 +11,7 @@ use crate::error::{LockError, Step};
 use crate::key::Key;
 use crate::lease::clock::Moment;
 use crate::lease::shared::{Grant, SharedLease};
-use crate::lease::state::Terms;
+use crate::lease::terms::Terms;
 use crate::lease::watchdog::ReleaseJob;
 use crate::manager::LockManager;
 use crate::store::{Acquired, Claim, Owned, Release, StoreError};

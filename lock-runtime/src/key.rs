@@ -1,6 +1,6 @@
-//! [`Key`]: the name of a lock. The escaping of values that go into a key is in [`parts`].
+//! [`Key`]: the name of a lock. The escaping of values that go into a key is in [`escaping`].
 
-pub(crate) mod parts;
+pub(crate) mod escaping;
 
 use std::fmt;
 use std::sync::Arc;

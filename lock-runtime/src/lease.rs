@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod shared;
 pub(crate) mod state;
+pub(crate) mod terms;
 pub(crate) mod watchdog;
 
 use std::fmt;

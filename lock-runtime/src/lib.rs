@@ -58,7 +58,8 @@ pub mod internals {
     }
 
     pub mod lease {
-        pub use crate::lease::state::{Action, Event, LeaseState, Terms, validity};
+        pub use crate::lease::state::{Action, Event, LeaseState};
+        pub use crate::lease::terms::{Terms, validity};
     }
     pub mod quorum {
         pub use crate::store::redis::redlock::quorum::{Action, Event, Round, quorum};

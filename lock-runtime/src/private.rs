@@ -14,7 +14,7 @@ use crate::manager::LockManager;
 use crate::run::Run;
 
 pub use crate::key::Key;
-pub use crate::key::parts::KeyParts;
+pub use crate::key::escaping::KeyParts;
 pub use crate::lease::Lease;
 pub use crate::outcome::Outcome;
 pub use crate::request::LockRequest;

@@ -10,7 +10,7 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::Key;
 use crate::lease::Lease;
-use crate::lease::state::Terms;
+use crate::lease::terms::Terms;
 use crate::manager::LockManager;
 use crate::reentry;
 

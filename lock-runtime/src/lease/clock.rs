@@ -60,7 +60,8 @@ mod tests {
 
     use super::*;
     use crate::error::LossCause;
-    use crate::lease::state::{Action, Event, LeaseState, Terms};
+    use crate::lease::state::{Action, Event, LeaseState};
+    use crate::lease::terms::Terms;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::clock;
-use super::state::{Action, Event, LeaseState, Terms};
+use super::state::{Action, Event, LeaseState};
+use super::terms::Terms;
 use crate::error::{LockError, LossCause};
 use crate::fence::Fence;
 use crate::key::Key;

@@ -383,7 +383,7 @@ mod tests {
     use crate::fence::Fence;
     use crate::key::Key;
     use crate::lease::shared::Grant;
-    use crate::lease::state::Terms;
+    use crate::lease::terms::Terms;
     use crate::store::memory::MemoryStore;
     use crate::token::Token;
 
