@@ -15,7 +15,6 @@ use crate::lease::terms::Terms;
 use crate::lease::watchdog::ReleaseJob;
 use crate::manager::LockManager;
 use crate::store::{Acquired, Claim, Owned, Release, StoreError};
-use crate::sync::Jitter;
 use crate::token::Token;
 
 /// The longest outage that a request with a wait tolerates, in timeouts.
@@ -96,10 +95,7 @@ impl Attempts<'_> {
                 // server is dead as well.
                 reconnected = true;
             } else if self.has_time_for(RETRY_DELAY) && failing_since.elapsed() < max_outage {
-                // With jitter, so that requests that failed together are not retried together.
-                let seed = Token::random().map_or(0, |token| token.seed());
-                let jitter = Jitter::new(seed).up_to(RETRY_DELAY / 2);
-                tokio::time::sleep(RETRY_DELAY + jitter).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             } else {
                 return Err(self.failed(error));
             }

@@ -20,8 +20,6 @@ const AROUND: u64 = 10_000;
 const DAY: u64 = 86_400_000_000;
 /// How long the first in the queue pauses when nobody will send a message.
 const DEAF_PAUSE: u64 = 100;
-/// How many waiters poll at the end of a lease.
-const PROMPT: u64 = 3;
 /// What follows is not exact as a double, which all numbers of Lua are.
 pub(crate) const LAST_FENCE: u64 = (1 << 53) - 1;
 
@@ -164,8 +162,7 @@ impl Server {
         if !joins || rank == 0 {
             self.keep_queue();
         }
-        let free_in = self.free_in(turn).filter(|_| rank < PROMPT);
-        Answer::Queued { pause, free_in, last_fence: fence }
+        Answer::Queued { pause, free_in: self.free_in(turn), last_fence: fence }
     }
 
     fn busy(&mut self, token: Token, turn: u64) -> Answer {

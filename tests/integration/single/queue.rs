@@ -21,22 +21,6 @@ async fn turn(locks: LockManager) {
 }
 
 #[tokio::test]
-async fn polls_at_the_end_of_a_lease_from_the_head_only() {
-    const WAITERS: usize = 32;
-    let (server, locks, mut redis) = setup().await;
-    let log = server.log();
-    let _holder = locks.lock("k").ttl(ms(2_500)).renew(false).await.unwrap();
-    let turns: JoinSet<()> = (0..WAITERS).map(|_| turn(locks.clone())).collect();
-    wait_for_waiters(&mut redis, "k", WAITERS).await;
-    turns.join_all().await;
-
-    log.settle().await;
-    let granted = grants_in_order(&log, "k")[1].at;
-    let polls = log.count(|entry| is_acquire(entry, "k") && entry.at.abs_diff(granted) < ms(20));
-    assert!((1..=6).contains(&polls), "{polls} polls");
-}
-
-#[tokio::test]
 async fn serves_waiters_of_one_process_in_order() {
     const WAITERS: usize = 16;
     let (server, locks, mut redis) = setup().await;

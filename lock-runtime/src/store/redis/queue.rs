@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 
 use self::pending::Pending;
 use self::waiter::{Message, Waiter};
@@ -133,10 +133,7 @@ impl QueueStore {
             match message {
                 Message::Held(_) => hand_over = HandOver::Announced,
                 Message::Free(_) => {}
-                Message::Disconnected => {
-                    sleep_until(waiter.poll_at().into()).await;
-                    return HandOver::None;
-                }
+                Message::Disconnected => return HandOver::None,
             }
         }
         hand_over

@@ -14,8 +14,6 @@ use crate::sync::Jitter;
 const FRESH: u32 = 10;
 /// How early the lock may be announced as free, because times are rounded to milliseconds.
 const ROUNDING: Duration = Duration::from_millis(1);
-/// Over which part of a poll interval the waiters of a lost connection spread their polls.
-const RECONNECT_SPREAD: u32 = 10;
 
 /// An event for a waiter between its polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,10 +93,7 @@ impl Waiter {
             }
             (Message::Held(_), _) => {}
             (Message::Free(within), _) => self.poll_at = self.poll_at.min(now + within + ROUNDING),
-            (Message::Disconnected, _) => {
-                let spread = self.poll_interval() / RECONNECT_SPREAD;
-                self.poll_at = now + self.jitter.up_to(spread);
-            }
+            (Message::Disconnected, _) => self.poll_at = now,
         }
         None
     }

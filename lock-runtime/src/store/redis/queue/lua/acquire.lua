@@ -7,8 +7,8 @@
 -- Returns
 -- fence                     granted
 -- {fence, report}           the same, with "<epoch> <time in microseconds>"
--- {poll in, free in, fence} queued: when to poll, when the lock is free at the latest (-1 for all but the
---                           first waiters), and a number that no grant so far exceeds
+-- {poll in, free in, fence} queued: when to poll, when the lock is free at the latest, and a number that
+--                           no grant so far exceeds
 -- {holder, free in}         busy, and not in the queue (free in -1 ms: the key never expires)
 -- {type}                    KEYS[1] is not a lock
 local token, ttl, poll_in, inbox, seen, epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]

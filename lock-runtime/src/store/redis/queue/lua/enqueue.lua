@@ -44,6 +44,4 @@ end
 if not joins or rank == 0 then
   keep_queue()
 end
--- Only the first waiters poll when the lease of the holder ends: the others would poll in vain, all at the
--- same time.
-return {poll_in, rank < PROMPT and free_in or -1, fence}
+return {poll_in, free_in, fence}

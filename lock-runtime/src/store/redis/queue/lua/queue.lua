@@ -4,7 +4,6 @@
 -- Times and durations are in milliseconds.
 
 local KEEP_QUEUE = 60000 -- many times the longest poll interval
-local PROMPT = 3 -- how many waiters poll at the end of a lease: one of them may be dead
 local TURN = 100 -- how long the lock is left free for clients that do not queue
 local TURN_POLL = 10 -- the poll interval of the first waiter in that time
 
